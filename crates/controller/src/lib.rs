@@ -1,0 +1,1 @@
+//! Placeholder header; the owner of this room replaces it.
