@@ -1,0 +1,603 @@
+//! What a broker demands of the bytes a client produces to one partition, and how the batch changes before it is stored.
+//! Not here: producer state (crates/storage), authorization and wire codes (broker/src/api).
+//! Hot path: runs for each produced batch, outside the partition's lock. Compressed records are decoded as a stream
+//! through one small buffer and never kept. Kafka: LogValidator, UnifiedLog.analyzeAndValidateRecords, ProduceRequest.validateRecords.
+
+use crate::batch::RecordBatch;
+use crate::builder::assemble;
+use crate::compression::{Compression, CompressionLevel, compress, decoder, read_error};
+use crate::error::BatchError;
+use crate::header::{
+    BatchHeader, NO_TIMESTAMP, TimestampType, patch_max_timestamp, patch_timestamps_log_append,
+};
+use crate::varint;
+use bytes::BytesMut;
+use kavka_common::TopicPartition;
+use std::fmt;
+use std::io::{BufRead, BufReader};
+
+/// The least cap on decoded records, whatever `max.message.bytes` is.
+const DECOMPRESSED_BYTES_MIN: usize = 16 * 1024 * 1024;
+/// How much of `max.message.bytes` a batch may become when decoded.
+const DECOMPRESSED_RATIO_MAX: usize = 4;
+/// One bad batch must not become a far larger answer: further record errors are counted, not listed.
+const RECORD_ERRORS_MAX: usize = 1000;
+const DECODE_BUFFER_BYTES: usize = 16 * 1024;
+
+/// `compression.type` of a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TopicCompression {
+    /// Keep what the producer chose.
+    #[default]
+    Producer,
+    Fixed(Compression, CompressionLevel),
+}
+
+/// The topic settings that bear on produced batches.
+#[derive(Clone, Copy, Debug)]
+pub struct ProduceRules<'a> {
+    /// For messages only.
+    pub topic_partition: &'a TopicPartition,
+    pub compression: TopicCompression,
+    /// `message.timestamp.type`.
+    pub timestamp_type: TimestampType,
+    /// `message.timestamp.before.max.ms`.
+    pub timestamp_before_max_ms: i64,
+    /// `message.timestamp.after.max.ms`.
+    pub timestamp_after_max_ms: i64,
+    /// `cleanup.policy` contains `compact`.
+    pub compact: bool,
+    /// `max.message.bytes`.
+    pub max_message_bytes: usize,
+    pub now_ms: i64,
+}
+
+impl ProduceRules<'_> {
+    /// The most that a batch may decode to.
+    pub fn decompressed_bytes_max(&self) -> usize {
+        self.max_message_bytes
+            .saturating_mul(DECOMPRESSED_RATIO_MAX)
+            .max(DECOMPRESSED_BYTES_MIN)
+    }
+}
+
+/// Decides the wire error code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InvalidBatchKind {
+    InvalidRecord,
+    CorruptMessage,
+    MessageTooLarge,
+    InvalidTimestamp,
+    UnsupportedForMessageFormat,
+    UnsupportedCompressionType,
+}
+
+/// A record at fault, by its index in the batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordError {
+    pub batch_index: i32,
+    pub message: String,
+}
+
+/// Why the whole batch is refused. Nothing of it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidBatch {
+    pub kind: InvalidBatchKind,
+    pub message: String,
+    pub record_errors: Vec<RecordError>,
+}
+
+impl InvalidBatch {
+    fn new(kind: InvalidBatchKind, message: impl Into<String>) -> Self {
+        InvalidBatch {
+            kind,
+            message: message.into(),
+            record_errors: Vec::new(),
+        }
+    }
+
+    fn record(message: impl Into<String>) -> Self {
+        Self::new(InvalidBatchKind::InvalidRecord, message)
+    }
+}
+
+impl fmt::Display for InvalidBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for InvalidBatch {}
+
+impl From<BatchError> for InvalidBatch {
+    fn from(error: BatchError) -> Self {
+        let kind = match &error {
+            BatchError::CrcMismatch { .. } | BatchError::InvalidLength(_) => {
+                InvalidBatchKind::CorruptMessage
+            }
+            BatchError::DecompressedTooLarge { .. } => InvalidBatchKind::MessageTooLarge,
+            BatchError::UnknownCompression(_) => InvalidBatchKind::UnsupportedCompressionType,
+            BatchError::Truncated { .. }
+            | BatchError::UnsupportedMagic(_)
+            | BatchError::Malformed(_)
+            | BatchError::Decompress(_) => InvalidBatchKind::InvalidRecord,
+        };
+        InvalidBatch::new(kind, error.to_string())
+    }
+}
+
+/// How the stored batch differs from the produced one, apart from offset and leader epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Rewrite {
+    Keep,
+    MaxTimestamp(i64),
+    LogAppendTime(i64),
+    Replaced(BytesMut),
+}
+
+/// The one valid batch that a client may produce to a partition per request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedBatch {
+    header: BatchHeader,
+    max_timestamp: i64,
+    rewrite: Rewrite,
+}
+
+impl ValidatedBatch {
+    /// The header as it was produced.
+    pub fn header(&self) -> &BatchHeader {
+        &self.header
+    }
+
+    /// The greatest timestamp as it will be stored.
+    pub fn max_timestamp(&self) -> i64 {
+        self.max_timestamp
+    }
+
+    /// Whether the produced bytes may be stored as they are (but for offset and leader epoch).
+    pub fn keeps_bytes(&self) -> bool {
+        self.rewrite == Rewrite::Keep
+    }
+
+    /// The bytes to store. `produced` are the validated bytes.
+    pub fn into_stored(self, produced: BytesMut) -> BytesMut {
+        let mut batch = produced;
+        match self.rewrite {
+            Rewrite::Keep => {}
+            Rewrite::MaxTimestamp(max_timestamp) => patch_max_timestamp(&mut batch, max_timestamp),
+            Rewrite::LogAppendTime(now_ms) => patch_timestamps_log_append(&mut batch, now_ms),
+            Rewrite::Replaced(replaced) => return replaced,
+        }
+        batch
+    }
+}
+
+/// Checks the records that one Produce request brings for one partition.
+pub fn validate_produce(
+    bytes: &[u8],
+    rules: &ProduceRules<'_>,
+) -> Result<ValidatedBatch, InvalidBatch> {
+    let batch = single_batch(bytes)?;
+    let header = *batch.header();
+    check_header(&header, rules)?;
+    batch.verify_crc().map_err(|e| {
+        let mut invalid = InvalidBatch::from(e);
+        invalid.message = format!(
+            "{} in topic partition {}.",
+            invalid.message, rules.topic_partition
+        );
+        invalid
+    })?;
+    check_client_fields(&header, rules)?;
+    let create_time_max = check_records(&batch, rules)?;
+    let log_append = rules.timestamp_type == TimestampType::LogAppendTime;
+    let max_timestamp = if log_append {
+        rules.now_ms
+    } else {
+        create_time_max
+    };
+    let target = match rules.compression {
+        TopicCompression::Producer => None,
+        TopicCompression::Fixed(compression, level) => {
+            (compression != header.compression()).then_some((compression, level))
+        }
+    };
+    let rewrite = match target {
+        Some((compression, level)) => {
+            let replaced = recompress(&batch, compression, level, max_timestamp, rules)?;
+            Rewrite::Replaced(replaced)
+        }
+        None if log_append => Rewrite::LogAppendTime(rules.now_ms),
+        None if max_timestamp != header.max_timestamp => Rewrite::MaxTimestamp(max_timestamp),
+        None => Rewrite::Keep,
+    };
+    Ok(ValidatedBatch {
+        header,
+        max_timestamp,
+        rewrite,
+    })
+}
+
+/// Exactly one complete batch of magic 2 and nothing behind it (every Produce version served allows only that).
+fn single_batch(bytes: &[u8]) -> Result<RecordBatch<'_>, InvalidBatch> {
+    if bytes.is_empty() {
+        return Err(InvalidBatch::record(
+            "Produce requests must have at least one record batch per partition",
+        ));
+    }
+    let batch = match RecordBatch::parse(bytes) {
+        Ok(batch) => batch,
+        Err(BatchError::UnsupportedMagic(magic @ 0..=1)) => {
+            return Err(InvalidBatch::new(
+                InvalidBatchKind::UnsupportedForMessageFormat,
+                format!(
+                    "Produce requests are only allowed to contain record batches with magic version 2, not {magic}"
+                ),
+            ));
+        }
+        // a client that sends a part of a batch has lost its framing: nothing to retry
+        Err(BatchError::Truncated { .. }) => {
+            return Err(InvalidBatch::record(
+                "Produce requests must have at least one record batch per partition",
+            ));
+        }
+        Err(e) => return Err(e.into()),
+    };
+    if batch.bytes().len() != bytes.len() {
+        return Err(InvalidBatch::record(
+            "Produce requests are only allowed to contain exactly one record batch per partition",
+        ));
+    }
+    Ok(batch)
+}
+
+fn check_header(header: &BatchHeader, rules: &ProduceRules<'_>) -> Result<(), InvalidBatch> {
+    let tp = rules.topic_partition;
+    if header.base_offset != 0 {
+        return Err(InvalidBatch::record(format!(
+            "The baseOffset of the record batch in the append to {tp} should be 0, but it is {}",
+            header.base_offset
+        )));
+    }
+    check_size(header.size_bytes(), rules)
+}
+
+fn check_size(size_bytes: usize, rules: &ProduceRules<'_>) -> Result<(), InvalidBatch> {
+    if size_bytes > rules.max_message_bytes {
+        return Err(InvalidBatch::new(
+            InvalidBatchKind::MessageTooLarge,
+            format!(
+                "The record batch size in the append to {} is {size_bytes} bytes which exceeds the maximum configured value of {}.",
+                rules.topic_partition, rules.max_message_bytes
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn check_client_fields(header: &BatchHeader, rules: &ProduceRules<'_>) -> Result<(), InvalidBatch> {
+    let tp = rules.topic_partition;
+    let count = i64::from(header.records_count);
+    let count_from_offsets = i64::from(header.last_offset_delta) + 1;
+    if count_from_offsets <= 0 {
+        return Err(InvalidBatch::record(format!(
+            "Batch has an invalid offset range: [{}, {}] in topic partition {tp}.",
+            header.base_offset,
+            header.last_offset()
+        )));
+    }
+    if count <= 0 {
+        return Err(InvalidBatch::record(format!(
+            "Invalid reported count for record batch: {count} in topic partition {tp}."
+        )));
+    }
+    if count != count_from_offsets {
+        return Err(InvalidBatch::record(format!(
+            "Inconsistent batch offset range [{}, {}] and count of records {count} in topic partition {tp}.",
+            header.base_offset,
+            header.last_offset()
+        )));
+    }
+    if header.is_control() {
+        return Err(InvalidBatch::record(format!(
+            "Clients are not allowed to write control records in topic partition {tp}."
+        )));
+    }
+    if header.has_producer_id() && header.base_sequence < 0 {
+        return Err(InvalidBatch::record(format!(
+            "Invalid sequence number {} in record batch with producerId {} in topic partition {tp}.",
+            header.base_sequence, header.producer_id
+        )));
+    }
+    // LogValidator refuses these record by record; it is one bit of the batch
+    if header.timestamp_type() == TimestampType::LogAppendTime {
+        return Err(InvalidBatch::new(
+            InvalidBatchKind::InvalidTimestamp,
+            format!(
+                "Invalid timestamp type in message: producer should not set timestamp type to LogAppendTime in topic partition {tp}."
+            ),
+        ));
+    }
+    if header.attributes.has_delete_horizon() {
+        return Err(InvalidBatch::record(format!(
+            "Clients are not allowed to set a delete horizon in topic partition {tp}."
+        )));
+    }
+    Ok(())
+}
+
+/// What the checks need to know of a record; its key, value and headers are skipped.
+struct RecordShape {
+    timestamp_delta: i64,
+    offset_delta: i32,
+    has_key: bool,
+}
+
+/// Walks all records and gives the greatest create time.
+fn check_records(batch: &RecordBatch<'_>, rules: &ProduceRules<'_>) -> Result<i64, InvalidBatch> {
+    let mut errors = RecordErrors::default();
+    let max_timestamp = match batch.header().compression() {
+        Compression::None => {
+            let mut stream = Stream::new(batch.stored_records(), 0);
+            check_stream(&mut stream, batch.header(), rules, &mut errors)?
+        }
+        compression => {
+            let max_bytes = rules.decompressed_bytes_max();
+            let reader = decoder(compression, batch.stored_records(), max_bytes)?;
+            let reader = BufReader::with_capacity(DECODE_BUFFER_BYTES, reader);
+            let mut stream = Stream::new(reader, max_bytes);
+            check_stream(&mut stream, batch.header(), rules, &mut errors)?
+        }
+    };
+    errors.into_result()?;
+    Ok(max_timestamp)
+}
+
+fn check_stream<R: BufRead>(
+    stream: &mut Stream<R>,
+    header: &BatchHeader,
+    rules: &ProduceRules<'_>,
+    errors: &mut RecordErrors,
+) -> Result<i64, InvalidBatch> {
+    let tp = rules.topic_partition;
+    let earliest = rules.now_ms.saturating_sub(rules.timestamp_before_max_ms);
+    let latest = rules.now_ms.saturating_add(rules.timestamp_after_max_ms);
+    let mut max_timestamp = NO_TIMESTAMP;
+    for index in 0..header.records_count {
+        let record = stream.next_record()?;
+        if record.offset_delta != index {
+            errors.push(false, index, || {
+                format!(
+                    "Inner record with offset delta {} inside the record batch does not have incremental offsets, expected offset is {index} in topic partition {tp}.",
+                    record.offset_delta
+                )
+            });
+            continue;
+        }
+        if rules.compact && !record.has_key {
+            errors.push(false, index, || {
+                format!(
+                    "Compacted topic cannot accept message without key in topic partition {tp}."
+                )
+            });
+            continue;
+        }
+        let timestamp = header.base_timestamp.wrapping_add(record.timestamp_delta);
+        if rules.timestamp_type == TimestampType::CreateTime
+            && timestamp != NO_TIMESTAMP
+            && !(earliest..=latest).contains(&timestamp)
+        {
+            errors.push(true, index, || {
+                format!(
+                    "Timestamp {timestamp} of message with offset {index} is out of range. The timestamp should be within [{earliest}, {latest}]"
+                )
+            });
+            continue;
+        }
+        max_timestamp = max_timestamp.max(timestamp);
+    }
+    stream.expect_end()?;
+    Ok(max_timestamp)
+}
+
+#[derive(Default)]
+struct RecordErrors {
+    listed: Vec<RecordError>,
+    total: usize,
+    any_timestamp: bool,
+}
+
+impl RecordErrors {
+    fn push(&mut self, timestamp: bool, batch_index: i32, message: impl FnOnce() -> String) {
+        self.total += 1;
+        self.any_timestamp |= timestamp;
+        if self.listed.len() < RECORD_ERRORS_MAX {
+            self.listed.push(RecordError {
+                batch_index,
+                message: message(),
+            });
+        }
+    }
+
+    fn into_result(self) -> Result<(), InvalidBatch> {
+        if self.total == 0 {
+            return Ok(());
+        }
+        let (kind, message) = if self.any_timestamp {
+            (
+                InvalidBatchKind::InvalidTimestamp,
+                "One or more records have been rejected due to invalid timestamp".to_owned(),
+            )
+        } else {
+            let shown: Vec<String> = self
+                .listed
+                .iter()
+                .take(3)
+                .map(|e| {
+                    format!(
+                        "RecordError(batchIndex={}, message='{}')",
+                        e.batch_index, e.message
+                    )
+                })
+                .collect();
+            (
+                InvalidBatchKind::InvalidRecord,
+                format!(
+                    "One or more records have been rejected due to {} record errors in total, and only showing the first three errors at most: [{}]",
+                    self.total,
+                    shown.join(", ")
+                ),
+            )
+        };
+        Err(InvalidBatch {
+            kind,
+            message,
+            record_errors: self.listed,
+        })
+    }
+}
+
+/// Reads record shapes from plain or decoded bytes without keeping them.
+struct Stream<R> {
+    reader: R,
+    max_bytes: usize,
+}
+
+impl<R: BufRead> Stream<R> {
+    fn new(reader: R, max_bytes: usize) -> Self {
+        Stream { reader, max_bytes }
+    }
+
+    fn byte(&mut self) -> Result<u8, BatchError> {
+        let max_bytes = self.max_bytes;
+        let buffer = self
+            .reader
+            .fill_buf()
+            .map_err(|e| read_error(&e, max_bytes))?;
+        let byte = *buffer.first().ok_or(BatchError::Malformed(
+            "Incorrect declared batch size, premature EOF reached",
+        ))?;
+        self.reader.consume(1);
+        Ok(byte)
+    }
+
+    fn skip(&mut self, mut bytes: usize) -> Result<(), BatchError> {
+        let max_bytes = self.max_bytes;
+        while bytes > 0 {
+            let there = self
+                .reader
+                .fill_buf()
+                .map_err(|e| read_error(&e, max_bytes))?
+                .len();
+            if there == 0 {
+                return Err(BatchError::Malformed(
+                    "Incorrect declared batch size, premature EOF reached",
+                ));
+            }
+            let n = there.min(bytes);
+            self.reader.consume(n);
+            bytes -= n;
+        }
+        Ok(())
+    }
+
+    fn expect_end(&mut self) -> Result<(), BatchError> {
+        let max_bytes = self.max_bytes;
+        let rest = self
+            .reader
+            .fill_buf()
+            .map_err(|e| read_error(&e, max_bytes))?;
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(BatchError::Malformed(
+                "Incorrect declared batch size, records still remaining in file",
+            ))
+        }
+    }
+
+    /// A varint of at most `bytes_max` bytes, which count against `left`.
+    fn varint(&mut self, left: &mut usize, bytes_max: usize) -> Result<i64, BatchError> {
+        let mut raw = [0u8; 10];
+        for n in 0..bytes_max {
+            *left = left.checked_sub(1).ok_or(PAST_RECORD)?;
+            raw[n] = self.byte()?;
+            if raw[n] & 0x80 == 0 {
+                return if bytes_max == 5 {
+                    varint::read_i32(&mut &raw[..=n]).map(i64::from)
+                } else {
+                    varint::read_i64(&mut &raw[..=n])
+                };
+            }
+        }
+        Err(BatchError::Malformed("varint is too long"))
+    }
+
+    /// Skips a nullable field and tells whether it was there.
+    fn field(&mut self, left: &mut usize) -> Result<bool, BatchError> {
+        let Ok(length) = usize::try_from(self.varint(left, 5)?) else {
+            return Ok(false);
+        };
+        *left = left.checked_sub(length).ok_or(PAST_RECORD)?;
+        self.skip(length)?;
+        Ok(true)
+    }
+
+    fn next_record(&mut self) -> Result<RecordShape, BatchError> {
+        let mut prefix = 5;
+        let mut left = usize::try_from(self.varint(&mut prefix, 5)?)
+            .map_err(|_| BatchError::Malformed("Invalid negative record size"))?;
+        left = left.checked_sub(1).ok_or(PAST_RECORD)?;
+        self.byte()?; // attributes, unused
+        let timestamp_delta = self.varint(&mut left, 10)?;
+        let offset_delta = i32::try_from(self.varint(&mut left, 5)?).map_err(|_| PAST_RECORD)?;
+        let has_key = self.field(&mut left)?;
+        self.field(&mut left)?;
+        let headers = self.varint(&mut left, 5)?;
+        if headers < 0 {
+            return Err(BatchError::Malformed(
+                "Found invalid number of record headers",
+            ));
+        }
+        for _ in 0..headers {
+            if !self.field(&mut left)? {
+                return Err(BatchError::Malformed("Invalid negative header key size"));
+            }
+            self.field(&mut left)?;
+        }
+        if left != 0 {
+            return Err(BatchError::Malformed(
+                "Invalid record size: bytes are left behind the headers",
+            ));
+        }
+        Ok(RecordShape {
+            timestamp_delta,
+            offset_delta,
+            has_key,
+        })
+    }
+}
+
+const PAST_RECORD: BatchError = BatchError::Malformed("record field reaches past the record");
+
+/// The records themselves stay as they are: their offsets and times are relative to the header.
+fn recompress(
+    batch: &RecordBatch<'_>,
+    compression: Compression,
+    level: CompressionLevel,
+    max_timestamp: i64,
+    rules: &ProduceRules<'_>,
+) -> Result<BytesMut, InvalidBatch> {
+    let payload = batch.payload(rules.decompressed_bytes_max())?;
+    let records = compress(compression, level, payload.bytes())
+        .map_err(|e| BatchError::Decompress(e.to_string()))?;
+    let mut header = batch.header().with_records(compression, records.len())?;
+    header.attributes = header.attributes.with_timestamp_type(rules.timestamp_type);
+    header.max_timestamp = max_timestamp;
+    check_size(header.size_bytes(), rules)?;
+    Ok(assemble(&header, &records))
+}
+
+#[cfg(test)]
+#[path = "validate_test.rs"]
+mod validate_test;
