@@ -1,1 +1,19 @@
-//! Placeholder header; the owner of this room replaces it.
+//! The pure core of one partition's replication, and of fetch sessions.
+//! Not here: record bytes, disk, sockets, clocks (time and sizes come in as arguments, actions go out as data).
+//! Runs inside the partition's owner (broker/src/replica/partition.rs) and under the session cache's lock.
+//! Kafka: kafka.cluster.Partition, FetchSession; KIP-101, KIP-227, KIP-497, KIP-841, KIP-903, KIP-966.
+
+pub mod fetch_session;
+pub mod follower;
+pub mod leader;
+pub mod replica;
+
+pub use fetch_session::{
+    FetchContext, FetchSessionCache, FetchSessionError, PartitionOutcome, SessionId,
+    SessionPartition, SessionRequest,
+};
+pub use follower::{EpochEnd, Follower, Truncation};
+pub use leader::{
+    AcksState, AlterPartitionOutcome, Leader, LeaderAction, LeaderConfig, LeaderEvent, LeaderStart,
+    Registration,
+};
