@@ -1,1 +1,11 @@
-//! Placeholder header; the owner of this room replaces it.
+//! The broker as a library: everything behind the `kafka-server-start` and `zookeeper-server-start` programs.
+//! Not here: decisions about replication, groups and the cluster (pure crates), the wire codec, files.
+//! `server` is the only composition root: it starts and stops every task and thread.
+//! Kafka: core/src/main/scala/kafka/server.
+
+pub mod api;
+pub mod arguments;
+pub mod daemon;
+pub mod logging;
+pub mod network;
+pub mod pid_file;

@@ -1,0 +1,13 @@
+//! The requests of Kafka's protocol: one file per API, named after its schema, and one row each in `table`.
+//! Not here: sockets and framing (network/), decisions (the pure cores), disk (replica/).
+//! Handlers run in the task of the connection; they are thin and never block.
+//! Kafka: kafka.server.{KafkaApis, ControllerApis}.
+
+pub mod api_versions;
+pub mod context;
+pub mod dispatch;
+pub mod errors;
+pub mod table;
+
+pub use context::{Principal, RequestContext};
+pub use dispatch::{ApiTable, Authorization, BOTH, BROKER, CONTROLLER, ClusterOperation, Row};
