@@ -43,7 +43,10 @@ pub fn parse(arguments: &[String]) -> Result<Command, ArgumentError> {
     if arguments.iter().any(|a| a == "--help" || a == "-help") {
         return Ok(Command::Help);
     }
-    if arguments.iter().any(|a| a == "--version" || a == "-version") {
+    if arguments
+        .iter()
+        .any(|a| a == "--version" || a == "-version")
+    {
         return Ok(Command::Version);
     }
     let mut start = StartArguments::default();
@@ -122,7 +125,9 @@ mod tests {
     #[test]
     fn the_file_and_its_overrides() {
         assert_eq!(
-            parsed("-daemon -name kafkaServer -loggc s.properties --override a=b --override=c=d=e --override f"),
+            parsed(
+                "-daemon -name kafkaServer -loggc s.properties --override a=b --override=c=d=e --override f"
+            ),
             Ok(Command::Start(StartArguments {
                 properties_file: "s.properties".into(),
                 overrides: vec![

@@ -50,7 +50,11 @@ fn try_launch(arguments: &[String], name: &str) -> io::Result<ExitCode> {
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", console.display())))?;
     let (mut ours, theirs) = UnixStream::pair()?;
     let mut child = Command::new(std::env::current_exe()?)
-        .args(arguments.iter().filter(|a| !matches!(a.as_str(), "-daemon" | "--daemon")))
+        .args(
+            arguments
+                .iter()
+                .filter(|a| !matches!(a.as_str(), "-daemon" | "--daemon")),
+        )
         .env(CHILD_VARIABLE, "1")
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(output.try_clone()?)

@@ -173,17 +173,27 @@ mod tests {
         let of_3 = answer().answer(3, &request("x"));
         assert_eq!(of_3.supported_features.len(), 1);
         assert_eq!(of_3.finalized_features_epoch, 610);
-        assert_eq!(answer().answer(4, &request("x")).supported_features.len(), 2);
+        assert_eq!(
+            answer().answer(4, &request("x")).supported_features.len(),
+            2
+        );
     }
 
     #[test]
     fn software_names_are_checked_from_version_3() {
         for bad in ["", "-a", "a-", "a b", "ä"] {
             let response = answer().answer(3, &request(bad));
-            assert_eq!(response.error_code, ErrorCode::InvalidRequest.code(), "{bad}");
+            assert_eq!(
+                response.error_code,
+                ErrorCode::InvalidRequest.code(),
+                "{bad}"
+            );
             assert!(response.api_keys.is_empty());
         }
-        assert_eq!(answer().answer(3, &request("apache-kafka.java")).error_code, 0);
+        assert_eq!(
+            answer().answer(3, &request("apache-kafka.java")).error_code,
+            0
+        );
     }
 
     #[test]

@@ -186,10 +186,7 @@ impl ApiTable {
         if key == ApiKey::ApiVersions {
             return self.handle_api_versions(connection, frame, version, correlation_id);
         }
-        let row = self
-            .rows
-            .get(&raw_key)
-            .ok_or(Refused::NotServed { key })?;
+        let row = self.rows.get(&raw_key).ok_or(Refused::NotServed { key })?;
         if !row.versions.contains(&version) {
             return Err(Refused::Version {
                 key,
@@ -198,11 +195,18 @@ impl ApiTable {
             });
         }
         let mut body = frame;
-        let (_, _, header) = frame::decode_request_header(&mut body)
-            .map_err(|error| Refused::Header { key, version, error })?;
-        let context =
-            RequestContext::new(connection, key, version, &header, &self.anonymous);
-        (row.handler)(context, body).map_err(|error| Refused::Body { key, version, error })
+        let (_, _, header) =
+            frame::decode_request_header(&mut body).map_err(|error| Refused::Header {
+                key,
+                version,
+                error,
+            })?;
+        let context = RequestContext::new(connection, key, version, &header, &self.anonymous);
+        (row.handler)(context, body).map_err(|error| Refused::Body {
+            key,
+            version,
+            error,
+        })
     }
 
     fn handle_api_versions(
@@ -220,19 +224,25 @@ impl ApiTable {
                 correlation_id,
                 ..Default::default()
             };
-            let context =
-                RequestContext::new(connection, key, version, &header, &self.anonymous);
+            let context = RequestContext::new(connection, key, version, &header, &self.anonymous);
             return Ok(Pending::Ready(
                 context.reply_with_version(0, &self.api_versions.unsupported_version()),
             ));
         }
         let mut body = frame;
-        let (_, _, header) = frame::decode_request_header(&mut body)
-            .map_err(|error| Refused::Header { key, version, error })?;
-        let context =
-            RequestContext::new(connection, key, version, &header, &self.anonymous);
-        let request = ApiVersionsRequest::decode(&mut body, version)
-            .map_err(|error| Refused::Body { key, version, error })?;
+        let (_, _, header) =
+            frame::decode_request_header(&mut body).map_err(|error| Refused::Header {
+                key,
+                version,
+                error,
+            })?;
+        let context = RequestContext::new(connection, key, version, &header, &self.anonymous);
+        let request =
+            ApiVersionsRequest::decode(&mut body, version).map_err(|error| Refused::Body {
+                key,
+                version,
+                error,
+            })?;
         Ok(context.ready(&self.api_versions.answer(version, &request)))
     }
 }
@@ -248,7 +258,9 @@ impl Dispatch for ApiTable {
     }
 
     fn four_letter_word(&self, word: [u8; 4]) -> Option<Bytes> {
-        self.four_letter_words.as_ref().and_then(|answers| answers(word))
+        self.four_letter_words
+            .as_ref()
+            .and_then(|answers| answers(word))
     }
 }
 

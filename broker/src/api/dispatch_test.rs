@@ -2,24 +2,29 @@
 
 use super::*;
 use crate::api::api_versions::Features;
-use crate::network::{ListenerInfo, SecurityProtocol};
+use crate::network::ListenerInfo;
 use kavka_common::ManualClock;
+use kavka_config::SecurityProtocol;
+use kavka_protocol::Segment;
 use kavka_protocol::messages::{
     ApiVersionsResponse, MetadataRequest, MetadataResponse, ResponseHeader,
 };
-use kavka_protocol::Segment;
 use std::net::Ipv4Addr;
 
 fn table(kind: ListenerKind) -> ApiTable {
     let rows = vec![
-        Row::now(BROKER, Authorization::None, |context, request: MetadataRequest| {
-            assert_eq!(context.api_key, ApiKey::Metadata);
-            assert_eq!(&*context.client_id, "me");
-            MetadataResponse {
-                controller_id: i32::try_from(request.topics.map_or(0, |t| t.len())).unwrap(),
-                ..Default::default()
-            }
-        })
+        Row::now(
+            BROKER,
+            Authorization::None,
+            |context, request: MetadataRequest| {
+                assert_eq!(context.api_key, ApiKey::Metadata);
+                assert_eq!(&*context.client_id, "me");
+                MetadataResponse {
+                    controller_id: i32::try_from(request.topics.map_or(0, |t| t.len())).unwrap(),
+                    ..Default::default()
+                }
+            },
+        )
         .narrowed(1..=12),
     ];
     ApiTable::new(
@@ -125,7 +130,9 @@ fn a_controller_listener_has_its_own_rows() {
     let table = table(ListenerKind::Controller);
     assert_eq!(table.served(), [(ApiKey::ApiVersions, 0..=4)]);
     let frame = frame_of(1, &MetadataRequest::default());
-    assert!(closes(&table.dispatch(&connection(ListenerKind::Controller), frame)));
+    assert!(closes(
+        &table.dispatch(&connection(ListenerKind::Controller), frame)
+    ));
 }
 
 #[test]
@@ -150,7 +157,10 @@ fn api_versions_answers_every_version() {
             .iter()
             .map(|k| (k.api_key, k.min_version, k.max_version))
             .collect();
-        assert_eq!((response.error_code, shown), (0, vec![(3, 1, 12), (18, 0, 4)]));
+        assert_eq!(
+            (response.error_code, shown),
+            (0, vec![(3, 1, 12), (18, 0, 4)])
+        );
     }
 }
 

@@ -1,11 +1,12 @@
 //! Connections over real sockets, with a raw client and a fake table of handlers.
 
 use crate::network::connection::{ConnectionInfo, Dispatch};
-use crate::network::listener::{Endpoint, ListenerKind, SecurityProtocol};
+use crate::network::listener::{Endpoint, ListenerKind};
 use crate::network::pending::{Pending, Reply};
 use crate::network::{NetworkLimits, SocketServer};
 use bytes::{Buf, Bytes};
 use kavka_common::{FileRegion, RegionSource, SystemClock};
+use kavka_config::SecurityProtocol;
 use kavka_protocol::Segment;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -142,7 +143,10 @@ fn endpoint(host: &str, port: u16) -> Endpoint {
 
 fn server_with(limits: NetworkLimits, sendable: bool) -> Server {
     let mut file = tempfile::tempfile().unwrap();
-    let content: Vec<u8> = (0..3_000_000_u32).flat_map(|i| (i / 3).to_le_bytes()).take(3 << 20).collect();
+    let content: Vec<u8> = (0..3_000_000_u32)
+        .flat_map(|i| (i / 3).to_le_bytes())
+        .take(3 << 20)
+        .collect();
     file.write_all(&content).unwrap();
     let fake = Arc::new(Fake {
         gate: Arc::new(Semaphore::new(0)),
@@ -150,9 +154,12 @@ fn server_with(limits: NetworkLimits, sendable: bool) -> Server {
         source: Arc::new(OpenFile { file, sendable }),
         large: Bytes::from(vec![b'L'; 1 << 20]),
     });
-    let sockets =
-        SocketServer::bind(&[endpoint("127.0.0.1", 0)], limits, Arc::new(SystemClock::new()))
-            .unwrap();
+    let sockets = SocketServer::bind(
+        &[endpoint("127.0.0.1", 0)],
+        limits,
+        Arc::new(SystemClock::new()),
+    )
+    .unwrap();
     let address = sockets.listeners()[0].address;
     sockets.open(
         ListenerKind::Broker,
@@ -267,7 +274,10 @@ async fn a_thousand_pipelined_requests_are_answered_in_order() {
     for i in (0..1000).filter(|i| i % 10 != 3) {
         assert_eq!(response(&mut stream).await.unwrap(), (i, b"abc".to_vec()));
     }
-    assert_eq!(*server.fake.dispatched.lock(), (0..1000).collect::<Vec<_>>());
+    assert_eq!(
+        *server.fake.dispatched.lock(),
+        (0..1000).collect::<Vec<_>>()
+    );
 }
 
 #[tokio::test]
@@ -333,7 +343,10 @@ async fn bad_lengths_and_other_protocols_are_disconnected() {
         stream.write_all(bytes).await.unwrap();
         assert!(closed(&mut stream).await, "{bytes:?}");
     }
-    wait_until("all connections are gone", || server.sockets.connections() == 0).await;
+    wait_until("all connections are gone", || {
+        server.sockets.connections() == 0
+    })
+    .await;
     assert!(server.fake.dispatched.lock().is_empty());
 }
 
@@ -484,7 +497,13 @@ async fn regions_of_files_are_sent_with_and_without_sendfile() {
     for sendable in [true, false] {
         let server = server_with(limits(), sendable);
         let mut stream = TcpStream::connect(server.address).await.unwrap();
-        let regions = [(0, 1), (17, 100_000), (5, 3 << 19), (1 << 20, 2 << 20), (9, 0)];
+        let regions = [
+            (0, 1),
+            (17, 100_000),
+            (5, 3 << 19),
+            (1 << 20, 2 << 20),
+            (9, 0),
+        ];
         for (i, (position, length)) in (0..).zip(regions) {
             stream
                 .write_all(&file_request(i, position, length))
@@ -495,7 +514,10 @@ async fn regions_of_files_are_sent_with_and_without_sendfile() {
             let start = usize::try_from(position).unwrap();
             let end = start + usize::try_from(length).unwrap();
             let (records, tail) = body.split_at(body.len() - 4);
-            assert!(records == &server.content[start..end], "{position}+{length}");
+            assert!(
+                records == &server.content[start..end],
+                "{position}+{length}"
+            );
             assert_eq!(tail, b"tail");
         }
     }

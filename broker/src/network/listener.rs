@@ -7,8 +7,8 @@ use crate::logging::RateLimit;
 use crate::network::connection::{Closed, Connection, ConnectionInfo, Dispatch};
 use crate::network::connection_quota::Admitted;
 use crate::network::socket_server::NetworkShared;
+use kavka_config::{Listener as ConfiguredListener, SecurityProtocol};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -27,26 +27,6 @@ pub enum ListenerKind {
     Controller,
 }
 
-/// How the bytes on a listener are protected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SecurityProtocol {
-    Plaintext,
-    Ssl,
-    SaslPlaintext,
-    SaslSsl,
-}
-
-impl fmt::Display for SecurityProtocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SecurityProtocol::Plaintext => "PLAINTEXT",
-            SecurityProtocol::Ssl => "SSL",
-            SecurityProtocol::SaslPlaintext => "SASL_PLAINTEXT",
-            SecurityProtocol::SaslSsl => "SASL_SSL",
-        })
-    }
-}
-
 /// A listener as the configuration names it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -56,6 +36,18 @@ pub struct Endpoint {
     /// Empty: all addresses.
     pub host: String,
     pub port: u16,
+}
+
+impl Endpoint {
+    pub fn of(listener: &ConfiguredListener, kind: ListenerKind) -> Endpoint {
+        Endpoint {
+            name: listener.name.clone(),
+            security_protocol: listener.security_protocol,
+            kind,
+            host: listener.host.clone(),
+            port: listener.port,
+        }
+    }
 }
 
 /// A bound listener.

@@ -21,7 +21,7 @@ pub use budget::{RequestBudget, default_limit_bytes};
 pub use connection::{ConnectionInfo, Dispatch};
 pub use first_bytes::{FOUR_LETTER_WORDS, Foreign, recognise};
 pub use limits::NetworkLimits;
-pub use listener::{BindError, Endpoint, ListenerInfo, ListenerKind, SecurityProtocol};
+pub use listener::{BindError, Endpoint, ListenerInfo, ListenerKind};
 pub use pending::{Pending, Reply};
 pub use socket_server::SocketServer;
 

@@ -96,9 +96,10 @@ impl SocketServer {
         let shared = NetworkShared::new(limits, clock);
         let mut bound = Vec::with_capacity(endpoints.len());
         for (i, endpoint) in endpoints.iter().enumerate() {
-            let v6_only = endpoints.iter().enumerate().any(|(j, other)| {
-                i != j && endpoint.port != 0 && other.port == endpoint.port
-            });
+            let v6_only = endpoints
+                .iter()
+                .enumerate()
+                .any(|(j, other)| i != j && endpoint.port != 0 && other.port == endpoint.port);
             bound.push(Listener::bind(endpoint, v6_only, &shared)?);
         }
         Ok(SocketServer {
