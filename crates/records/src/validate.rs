@@ -7,12 +7,11 @@ use crate::batch::RecordBatch;
 use crate::builder::assemble;
 use crate::compression::{Compression, CompressionLevel, compress, decoder, read_error};
 use crate::error::BatchError;
-use crate::header::{
-    BatchHeader, NO_TIMESTAMP, TimestampType, patch_max_timestamp, patch_timestamps_log_append,
-};
+use crate::header::{BatchHeader, NO_TIMESTAMP, TimestampType, patch_max_timestamp};
 use crate::varint;
 use bytes::BytesMut;
 use kavka_common::TopicPartition;
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{BufRead, BufReader};
 
@@ -31,6 +30,23 @@ pub enum TopicCompression {
     #[default]
     Producer,
     Fixed(Compression, CompressionLevel),
+}
+
+impl TopicCompression {
+    /// From the value of `compression.type`, where plain batches are called `uncompressed`. `level` gives the value of
+    /// `compression.<codec>.level`.
+    pub fn from_config(
+        name: &str,
+        level: impl FnOnce(Compression) -> CompressionLevel,
+    ) -> Option<TopicCompression> {
+        let compression = match name {
+            "producer" => return Some(TopicCompression::Producer),
+            "uncompressed" => Compression::None,
+            "none" => return None,
+            other => Compression::from_name(other)?,
+        };
+        Some(TopicCompression::Fixed(compression, level(compression)))
+    }
 }
 
 /// The topic settings that bear on produced batches.
@@ -131,7 +147,6 @@ impl From<BatchError> for InvalidBatch {
 enum Rewrite {
     Keep,
     MaxTimestamp(i64),
-    LogAppendTime(i64),
     Replaced(BytesMut),
 }
 
@@ -154,21 +169,18 @@ impl ValidatedBatch {
         self.max_timestamp
     }
 
-    /// Whether the produced bytes may be stored as they are (but for offset and leader epoch).
-    pub fn keeps_bytes(&self) -> bool {
-        self.rewrite == Rewrite::Keep
-    }
-
-    /// The bytes to store. `produced` are the validated bytes.
-    pub fn into_stored(self, produced: BytesMut) -> BytesMut {
-        let mut batch = produced;
+    /// The bytes to append; `produced` are the validated ones, and are not copied unless something must change. Offset,
+    /// leader epoch and, in topics that ask for it, the append time are the log's to set.
+    pub fn into_stored(self, produced: &[u8]) -> Cow<'_, [u8]> {
         match self.rewrite {
-            Rewrite::Keep => {}
-            Rewrite::MaxTimestamp(max_timestamp) => patch_max_timestamp(&mut batch, max_timestamp),
-            Rewrite::LogAppendTime(now_ms) => patch_timestamps_log_append(&mut batch, now_ms),
-            Rewrite::Replaced(replaced) => return replaced,
+            Rewrite::Keep => Cow::Borrowed(produced),
+            Rewrite::MaxTimestamp(max_timestamp) => {
+                let mut batch = produced.to_vec();
+                patch_max_timestamp(&mut batch, max_timestamp);
+                Cow::Owned(batch)
+            }
+            Rewrite::Replaced(replaced) => Cow::Owned(replaced.into()),
         }
-        batch
     }
 }
 
@@ -191,11 +203,6 @@ pub fn validate_produce(
     check_client_fields(&header, rules)?;
     let create_time_max = check_records(&batch, rules)?;
     let log_append = rules.timestamp_type == TimestampType::LogAppendTime;
-    let max_timestamp = if log_append {
-        rules.now_ms
-    } else {
-        create_time_max
-    };
     let target = match rules.compression {
         TopicCompression::Producer => None,
         TopicCompression::Fixed(compression, level) => {
@@ -204,16 +211,21 @@ pub fn validate_produce(
     };
     let rewrite = match target {
         Some((compression, level)) => {
-            let replaced = recompress(&batch, compression, level, max_timestamp, rules)?;
+            let replaced = recompress(&batch, compression, level, create_time_max, rules)?;
             Rewrite::Replaced(replaced)
         }
-        None if log_append => Rewrite::LogAppendTime(rules.now_ms),
-        None if max_timestamp != header.max_timestamp => Rewrite::MaxTimestamp(max_timestamp),
+        None if !log_append && create_time_max != header.max_timestamp => {
+            Rewrite::MaxTimestamp(create_time_max)
+        }
         None => Rewrite::Keep,
     };
     Ok(ValidatedBatch {
         header,
-        max_timestamp,
+        max_timestamp: if log_append {
+            rules.now_ms
+        } else {
+            create_time_max
+        },
         rewrite,
     })
 }
@@ -592,7 +604,6 @@ fn recompress(
     let records = compress(compression, level, payload.bytes())
         .map_err(|e| BatchError::Decompress(e.to_string()))?;
     let mut header = batch.header().with_records(compression, records.len())?;
-    header.attributes = header.attributes.with_timestamp_type(rules.timestamp_type);
     header.max_timestamp = max_timestamp;
     check_size(header.size_bytes(), rules)?;
     Ok(assemble(&header, &records))

@@ -59,9 +59,8 @@ fn good_batches_of_every_compression_stay_as_they_are() {
             &[Some("a"), None, Some("c")],
         );
         let valid = validate_produce(&bytes, &rules(&tp)).unwrap();
-        assert!(valid.keeps_bytes());
         assert_eq!(valid.max_timestamp(), NOW + 2);
-        assert_eq!(valid.into_stored(bytes.clone()), bytes);
+        assert!(matches!(valid.into_stored(&bytes), Cow::Borrowed(same) if same == &bytes[..]));
     }
 }
 
@@ -202,26 +201,47 @@ fn record_errors_name_their_records() {
 }
 
 #[test]
-fn log_append_time_is_stamped_with_a_valid_crc() {
+fn log_append_time_is_left_to_the_log() {
     let tp = tp();
     let rules = ProduceRules {
         timestamp_type: TimestampType::LogAppendTime,
         now_ms: NOW + 99,
         ..rules(&tp)
     };
-    let bytes = batch(BatchOptions::default(), &[None, None]);
+    let mut bytes = batch(BatchOptions::default(), &[None, None]);
     let valid = validate_produce(&bytes, &rules).unwrap();
     assert_eq!(valid.max_timestamp(), NOW + 99);
-    let stored = valid.into_stored(bytes);
-    let batch = RecordBatch::parse(&stored).unwrap();
+    assert!(matches!(valid.into_stored(&bytes), Cow::Borrowed(_)));
+    crate::header::patch_timestamps_log_append(&mut bytes, NOW + 99);
+    let batch = RecordBatch::parse(&bytes).unwrap();
     batch.verify_crc().unwrap();
-    assert_eq!(
-        batch.header().timestamp_type(),
-        TimestampType::LogAppendTime
-    );
     for record in batch.records(1 << 20).unwrap() {
         assert_eq!(record.unwrap().timestamp, NOW + 99);
     }
+}
+
+#[test]
+fn compression_types_of_topics() {
+    let level = |_| CompressionLevel(Some(7));
+    assert_eq!(
+        TopicCompression::from_config("producer", level),
+        Some(TopicCompression::Producer)
+    );
+    assert_eq!(
+        TopicCompression::from_config("uncompressed", level),
+        Some(TopicCompression::Fixed(
+            Compression::None,
+            CompressionLevel(Some(7))
+        ))
+    );
+    assert_eq!(
+        TopicCompression::from_config("zstd", level),
+        Some(TopicCompression::Fixed(
+            Compression::Zstd,
+            CompressionLevel(Some(7))
+        ))
+    );
+    assert_eq!(TopicCompression::from_config("none", level), None);
 }
 
 #[test]
@@ -230,7 +250,7 @@ fn a_wrong_max_timestamp_is_mended() {
     let mut bytes = batch(BatchOptions::default(), &[None, None]);
     patch_max_timestamp(&mut bytes, NOW + 1_000_000);
     let valid = validate_produce(&bytes, &rules(&tp)).unwrap();
-    let stored = valid.into_stored(bytes);
+    let stored = valid.into_stored(&bytes);
     let batch = RecordBatch::parse(&stored).unwrap();
     batch.verify_crc().unwrap();
     assert_eq!(batch.header().max_timestamp, NOW + 1);
@@ -252,8 +272,8 @@ fn the_topics_compression_wins() {
             let bytes = batch(options, &[Some("a"), Some("b")]);
             let before: Vec<_> = records(&bytes);
             let valid = validate_produce(&bytes, &rules).unwrap();
-            assert_eq!(valid.keeps_bytes(), from == to);
-            let stored = valid.into_stored(bytes);
+            let stored = valid.into_stored(&bytes);
+            assert_eq!(matches!(stored, Cow::Borrowed(_)), from == to);
             let batch = RecordBatch::parse(&stored).unwrap();
             batch.verify_crc().unwrap();
             assert_eq!(batch.header().compression(), to);
