@@ -4,6 +4,7 @@
 //! Kafka: org.apache.kafka.message.MessageGenerator (generator module).
 
 mod enums;
+mod field;
 mod message;
 mod names;
 mod schema;
