@@ -10,6 +10,7 @@ pub enum Thrown {
     ConfigException,
     IllegalArgument,
     KafkaException,
+    InvalidConfiguration,
 }
 
 /// One refused setting. `Display` is Kafka's own message, without class and remedy.
@@ -74,6 +75,9 @@ impl ConfigError {
         match self.thrown {
             Thrown::ConfigException => "org.apache.kafka.common.config.ConfigException",
             Thrown::IllegalArgument => "java.lang.IllegalArgumentException",
+            Thrown::InvalidConfiguration => {
+                "org.apache.kafka.common.errors.InvalidConfigurationException"
+            }
             Thrown::KafkaException => "org.apache.kafka.common.KafkaException",
         }
     }

@@ -2,7 +2,13 @@
 //! Not here: what Kafka has no counterpart for (the ZooKeeper age, remedies): see tests/vintages.rs.
 //! Run by `cargo test`; the goldens were written by ConfigDef, KafkaConfig and java.util.Properties of 4.3.1 and JDK 17.
 
-use kavka_config::{BrokerConfig, Definition, Listener, Properties, Value, definition, generated};
+use std::sync::Arc;
+
+use kavka_config::topic::TopicValues;
+use kavka_config::{
+    BrokerConfig, Definition, Described, Layers, Listener, Overrides, Properties, Value,
+    definition, generated, source,
+};
 
 fn unescape(text: &str) -> String {
     let mut units = Vec::new();
@@ -229,4 +235,146 @@ fn server_files_are_understood_as_kafka_does() {
         failures.len(),
         failures.join("\n")
     );
+}
+
+const NODE: &str = "process.roles=broker|node.id=1|controller.listener.names=C|controller.quorum.bootstrap.servers=localhost:9093|";
+
+fn layers(settings: &str) -> Layers {
+    let file = Properties::parse(format!("{NODE}{settings}").replace('|', "\n").as_bytes())
+        .expect("a file");
+    Layers::of_file(Arc::new(
+        BrokerConfig::from_properties(&file).expect("a node"),
+    ))
+}
+
+#[test]
+fn alterations_are_refused_as_kafka_does() {
+    // The JVM divides by the number of threads; loading classes is not ours.
+    let differences = [
+        "broker log.cleaner.threads=0",
+        "broker principal.builder.class=x.Y",
+    ];
+    let golden = include_str!("golden/alter.txt");
+    let lines: Vec<&str> = golden.lines().skip(1).collect();
+    let node = layers("");
+    for pair in lines.chunks(2) {
+        let (what, settings) = pair[0].split_once(' ').expect("what, and settings");
+        let properties =
+            Properties::parse(settings.replace('|', "\n").as_bytes()).expect("settings");
+        let altered: Overrides = properties
+            .iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let answer = match what {
+            "topic" => kavka_config::topic::check_overrides(Some(&node), &altered),
+            _ => node.check_alteration(&altered, what == "broker"),
+        };
+        let answer = match answer {
+            Ok(()) => "  ok".to_owned(),
+            Err(error) => format!("  ! {}: {}", error.java_class(), error.message),
+        };
+        if !differences.contains(&pair[0]) {
+            assert_eq!(answer, pair[1], "{}", pair[0]);
+        }
+    }
+}
+
+#[test]
+fn topics_inherit_from_the_broker_as_in_kafka() {
+    let plain = TopicValues::resolve(&layers(""), &Overrides::new());
+    for case in include_str!("golden/topic.txt").split("\nin ").skip(1) {
+        let mut lines = case.lines();
+        let values = TopicValues::resolve(&layers(lines.next().unwrap_or("")), &Overrides::new());
+        let ours: Vec<String> = values
+            .iter()
+            .filter(|(definition, value)| **value != *plain.get(definition.name))
+            .map(|(definition, value)| match value {
+                Value::List(items) => format!("  {}=[{}]", definition.name, items.join(", ")),
+                other => format!("  {}={}", definition.name, shown(other)),
+            })
+            .collect();
+        assert_eq!(ours, lines.map(str::to_owned).collect::<Vec<_>>(), "{case}");
+    }
+}
+
+/// `name=value … synonyms={SOURCE:name=value, …}` as the tool prints it.
+fn printed(described: &Described) -> String {
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "null".to_owned());
+    let synonyms: Vec<String> = described
+        .synonyms
+        .iter()
+        .map(|synonym| {
+            format!(
+                "{}:{}={}",
+                synonym.source.name(),
+                synonym.name,
+                text(&synonym.value)
+            )
+        })
+        .collect();
+    format!(
+        "  {}={} sensitive={} synonyms={{{}}}",
+        described.name,
+        text(&described.value),
+        described.is_sensitive,
+        synonyms.join(", ")
+    )
+}
+
+/// The settings of one source, taken from the printed synonyms.
+fn of_source(printed: &str, source: &str) -> Overrides {
+    let mut found = Overrides::new();
+    for (_, synonyms) in printed
+        .lines()
+        .filter_map(|line| line.split_once(" synonyms={"))
+    {
+        let mut rest = format!(", {synonyms}");
+        while let Some((_, after)) = rest.split_once(&format!(", {source}:")) {
+            let (key, after) = after.split_once('=').expect("a value");
+            let end = after.find(", D").or(after.find('}')).expect("an end");
+            found.insert(key.to_owned(), after[..end].to_owned());
+            rest = after[end..].to_owned();
+        }
+    }
+    found
+}
+
+#[test]
+fn settings_are_described_as_kafka_does() {
+    let golden = include_str!("golden/describe.txt");
+    let mut sections = golden
+        .split("$ kafka-configs.sh")
+        .skip(1)
+        .map(|section| section.split_once('\n').unwrap().1);
+    let topic = sections.next().expect("a topic");
+    let broker = sections.next().expect("a broker");
+    let file: Properties = of_source(broker, "STATIC_BROKER_CONFIG")
+        .into_iter()
+        .collect();
+    let node = Layers {
+        file: Arc::new(BrokerConfig::from_properties(&file).expect("a node")),
+        dynamic_default: of_source(broker, "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+        dynamic_broker: of_source(broker, "DYNAMIC_BROKER_CONFIG"),
+    };
+    let ours: Vec<String> = source::describe_broker(&node).iter().map(printed).collect();
+    let theirs: Vec<&str> = broker
+        .lines()
+        .filter(|line| line.starts_with(' '))
+        .collect();
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        assert_eq!(ours, theirs);
+    }
+    assert_eq!(ours.len(), theirs.len());
+
+    let node = Layers {
+        dynamic_broker: Overrides::new(),
+        ..node
+    };
+    let overrides = of_source(topic, "DYNAMIC_TOPIC_CONFIG");
+    let ours: Vec<String> = source::describe_topic(&node, &overrides)
+        .iter()
+        .map(printed)
+        .collect();
+    let theirs: Vec<&str> = topic.lines().filter(|line| line.starts_with(' ')).collect();
+    assert_eq!(ours, theirs);
 }

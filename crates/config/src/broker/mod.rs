@@ -90,9 +90,14 @@ impl BrokerConfig {
     pub fn from_properties(properties: &Properties) -> Result<Self, ConfigError> {
         let given = vintage::read(properties)?;
         // Kafka reads these first, so a file that lacks several things is told about the first of them.
-        let first = ["process.roles", "node.id", "controller.listener.names"]
-            .into_iter()
-            .filter_map(|key| definition::find(DEFINITIONS, key));
+        let first = [
+            "process.roles",
+            "broker.id",
+            "node.id",
+            "controller.listener.names",
+        ]
+        .into_iter()
+        .filter_map(|key| definition::find(DEFINITIONS, key));
         let value_of = |definition: &Definition| {
             let text = given.properties.get(definition.name);
             if text.is_none()

@@ -3,9 +3,7 @@
 //! Pure data.
 
 use crate::definition::BrokerSetting as B;
-use crate::definition::{
-    Default as D, Definition, Importance as I, Kind as K, UpdateMode as U, Validator as V,
-};
+use crate::definition::{Default as D, Definition, Importance as I, Kind as K, UpdateMode as U, Validator as V};
 
 #[rustfmt::skip]
 #[allow(clippy::too_many_arguments, reason = "one argument for each column")]
