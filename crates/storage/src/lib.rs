@@ -1,1 +1,28 @@
-//! Placeholder header; the owner of this room replaces it.
+//! One partition's log in Kafka's files, and the log directories that hold such logs.
+//! Not here: protocol messages, replication decisions, compaction; record contents (crates/records reads those).
+//! Nothing locks inside a `Log`: its owner does. fsync and deletions are handed out to be run outside that lock.
+//! Kafka: org.apache.kafka.storage.internals.log.{UnifiedLog, LocalLog, LogSegment}, LogManager.
+
+pub mod checkpoint;
+pub mod config;
+mod disk;
+pub mod error;
+mod index;
+pub mod leader_epoch;
+pub mod log;
+pub mod names;
+pub mod producer_state;
+mod scan;
+mod segment;
+pub mod testing;
+mod txn_index;
+pub mod vfs;
+
+pub use config::LogConfig;
+pub use error::{FailureLatch, StorageError};
+pub use log::{
+    AppendError, AppendInfo, ClosedLog, FileDeletions, FlushTicket, Log, OffsetOutOfRange,
+    OpenOptions, ReadError, ReadResult, RecoveryReport, TimestampedOffset,
+};
+pub use producer_state::{AppendOrigin, ProducerEntry, ProducerError};
+pub use txn_index::AbortedTxn;

@@ -1,0 +1,108 @@
+//! Errors of the environment: the disk, and files that do not hold what they should.
+//! Not here: errors of the caller (`AppendError`, `ReadError` stand beside their operations).
+//! Any thread; the latch is shared by every log of one directory.
+//! Kafka: KafkaStorageException, LogDirFailureChannel, CorruptIndexException.
+
+use kavka_common::Offset;
+use parking_lot::Mutex;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The disk failed, or holds something that cannot be trusted.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StorageError {
+    /// A write or fsync of this directory failed once; what the page cache says about it is no longer believed.
+    #[error("log directory {} failed and is not used until a restart: {reason}", dir.display())]
+    Poisoned { dir: PathBuf, reason: Arc<str> },
+    /// The volume is full. The log is as it was before the append.
+    #[error("no space left for {}", path.display())]
+    NoSpace { path: PathBuf },
+    #[error("{action} {}: {source}", path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: Arc<io::Error>,
+    },
+    /// Bytes that were once durable are no longer what was written. Not cut off silently: the replica must be rebuilt.
+    #[error(
+        "bit rot in {}: invalid batch at position {position} near offset {offset}, below the recovery point {recovery_point}: {reason}",
+        path.display()
+    )]
+    BitRot {
+        path: PathBuf,
+        position: u64,
+        offset: Offset,
+        recovery_point: Offset,
+        reason: String,
+    },
+    /// A file does not parse, and nothing else holds what it said.
+    #[error("{} is corrupt: {reason}", path.display())]
+    Corrupt { path: PathBuf, reason: String },
+}
+
+impl StorageError {
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        StorageError::Io {
+            action,
+            path: path.to_owned(),
+            source: Arc::new(source),
+        }
+    }
+
+    pub fn corrupt(path: &Path, reason: impl Into<String>) -> Self {
+        StorageError::Corrupt {
+            path: path.to_owned(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Remembers the first failed write or fsync of a log directory. Never cleared: after a failed fsync the kernel may
+/// mark the lost pages clean, so a later success proves nothing.
+#[derive(Clone, Debug)]
+pub struct FailureLatch {
+    dir: Arc<Path>,
+    reason: Arc<Mutex<Option<Arc<str>>>>,
+}
+
+impl FailureLatch {
+    pub fn new(dir: &Path) -> Self {
+        FailureLatch {
+            dir: dir.into(),
+            reason: Arc::default(),
+        }
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn is_failed(&self) -> bool {
+        self.reason.lock().is_some()
+    }
+
+    /// An error when the directory has failed.
+    pub fn check(&self) -> Result<(), StorageError> {
+        match &*self.reason.lock() {
+            None => Ok(()),
+            Some(reason) => Err(StorageError::Poisoned {
+                dir: self.dir.to_path_buf(),
+                reason: reason.clone(),
+            }),
+        }
+    }
+
+    /// Latches a failure; the first reason stays. Gives the error to answer with.
+    pub fn fail(&self, action: &'static str, path: &Path, error: &io::Error) -> StorageError {
+        let mut reason = self.reason.lock();
+        let text = reason.get_or_insert_with(|| {
+            tracing::error!(dir = %self.dir.display(), "{action} {}: {error}; the directory is not used any more", path.display());
+            format!("{action} {}: {error}", path.display()).into()
+        });
+        StorageError::Poisoned {
+            dir: self.dir.to_path_buf(),
+            reason: text.clone(),
+        }
+    }
+}

@@ -1,0 +1,777 @@
+//! Opening a log: left-overs of a crash, recovery behind the recovery point, producers and epochs that fit the rest.
+//! Not here: which partitions a directory holds (log_dir.rs). Kafka's order of steps, with two differences: inside the
+//! segment of the recovery point only what lies behind it is checked, and a bad batch below it is bit rot, not a torn tail.
+//! One thread per log, before anybody else uses it. Repeating it after a crash in its middle gives the same result.
+//! Kafka: LogLoader, LogSegment.recover, ProducerStateManager.truncateAndReload.
+
+use super::Log;
+use crate::checkpoint::{EpochStart, read_epochs};
+use crate::config::LogConfig;
+use crate::disk::Disk;
+use crate::error::{FailureLatch, StorageError};
+use crate::leader_epoch::LeaderEpochCache;
+use crate::names;
+use crate::producer_state::{
+    AppendOrigin, Pending, ProducerStateManager, end_txn_marker, read_snapshot,
+};
+use crate::scan::{BatchAt, HeaderScanner, ScanError};
+use crate::segment::{FileLengths, Segment};
+use crate::vfs::Vfs;
+use kavka_common::Offset;
+use kavka_records::RecordBatch;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is known about a log before it is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// From `recovery-point-offset-checkpoint`; 0 when it does not name the log.
+    pub recovery_point: Offset,
+    /// From `log-start-offset-checkpoint`; 0 when it does not name the log.
+    pub log_start_offset: Offset,
+    /// The directory's clean-shutdown marker was there: nothing needs to be checked.
+    pub clean_shutdown: bool,
+    pub now_ms: i64,
+    /// Shared by the logs of a directory; a fresh one is made for the log's parent without it.
+    pub latch: Option<FailureLatch>,
+}
+
+impl OpenOptions {
+    /// For a new log, or one about which no checkpoint says anything.
+    pub fn new(now_ms: i64) -> Self {
+        OpenOptions {
+            recovery_point: 0,
+            log_start_offset: 0,
+            clean_shutdown: false,
+            now_ms,
+            latch: None,
+        }
+    }
+}
+
+/// What opening did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Segments of which something was checked.
+    pub segments_checked: usize,
+    /// Bytes of log files read with their CRC.
+    pub bytes_checked: u64,
+    /// Bytes of log files read as headers only: producers, positions.
+    pub bytes_walked: u64,
+    /// Segments whose indexes were missing or wrong and were built anew.
+    pub indexes_rebuilt: usize,
+    /// Bytes cut off behind the last valid batch, with the reason.
+    pub bytes_cut: u64,
+    pub cut_reason: Option<String>,
+    /// Segments behind the cut that were removed.
+    pub segments_removed: usize,
+    /// Files of an unfinished deletion, compaction or replacement.
+    pub left_overs_removed: usize,
+    /// The epoch file was unreadable, and was built anew from the batches.
+    pub epochs_rebuilt: bool,
+    /// Snapshots that were torn or lay behind the recovery point.
+    pub snapshots_removed: usize,
+    /// The log ends before its recovery point: an unfinished truncation, or files that somebody shortened.
+    pub ends_before_recovery_point: bool,
+}
+
+impl Log {
+    /// Opens the log in `dir`, which is made when absent.
+    pub fn open(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        config: LogConfig,
+        options: OpenOptions,
+    ) -> Result<(Log, RecoveryReport), StorageError> {
+        let latch = options
+            .latch
+            .clone()
+            .unwrap_or_else(|| FailureLatch::new(dir.parent().unwrap_or(Path::new("."))));
+        let disk = Disk { vfs, latch };
+        disk.latch.check()?;
+        let mut report = RecoveryReport::default();
+        if !disk.exists(dir)? {
+            disk.vfs
+                .create_dir_all(dir)
+                .map_err(|error| StorageError::io("make folder", dir, error))?;
+            if let Some(parent) = dir.parent() {
+                disk.sync_dir(parent)?;
+            }
+        }
+        let Listing {
+            segments,
+            snapshots,
+        } = list(&disk, dir, &mut report)?;
+        let mut log = Log {
+            disk,
+            dir: dir.to_owned(),
+            config,
+            segments: Vec::with_capacity(segments.len().max(1)),
+            log_start_offset: options.log_start_offset,
+            log_end_offset: 0,
+            high_watermark: 0,
+            recovery_point: options.recovery_point,
+            producers: ProducerStateManager::default(),
+            snapshots,
+            unsynced_snapshots: Vec::new(),
+            epochs: LeaderEpochCache::default(),
+            epochs_unsynced: false,
+            dir_changes: u64::from(report.left_overs_removed > 0),
+            dir_changes_synced: 0,
+            truncations: 0,
+            deletions: Vec::new(),
+        };
+        log.load_segments(segments, &options, &mut report)?;
+        let stored_epochs = log.load_epochs(&options, &mut report)?;
+        log.recover(&options, &mut report)?;
+        log.settle_start(&options)?;
+        log.settle_epochs(stored_epochs)?;
+        log.recovery_point = options.recovery_point.clamp(0, log.log_end_offset);
+        log.high_watermark = log.log_start_offset;
+        assert!(log.log_start_offset <= log.log_end_offset);
+        Ok((log, report))
+    }
+
+    fn load_segments(
+        &mut self,
+        found: BTreeMap<Offset, FileLengths>,
+        options: &OpenOptions,
+        report: &mut RecoveryReport,
+    ) -> Result<(), StorageError> {
+        let disk = self.disk.clone();
+        for (base_offset, lengths) in found {
+            let (mut segment, rebuild) =
+                Segment::found(&self.dir, base_offset, lengths, options.now_ms)?;
+            let unchecked =
+                options.clean_shutdown || segment.base_offset() < options.recovery_point;
+            if rebuild && unchecked {
+                // A gap in the middle of a log that was complete: the batches must all be there.
+                let walked = segment
+                    .rebuild(&disk, self.config.index_interval_bytes)
+                    .map_err(|error| self.bit_rot(&error, base_offset, options))?;
+                report.indexes_rebuilt += 1;
+                report.bytes_checked += walked.bytes_read;
+            }
+            self.segments.push(segment);
+        }
+        if self.segments.is_empty() {
+            let start = options.log_start_offset.max(0);
+            self.segments
+                .push(Segment::create(&disk, &self.dir, start, options.now_ms)?);
+            self.dir_changes += 1;
+        }
+        Ok(())
+    }
+
+    /// A corrupt segment below the recovery point; other errors stay what they are.
+    fn bit_rot(&self, error: &StorageError, offset: Offset, options: &OpenOptions) -> StorageError {
+        match error {
+            StorageError::Corrupt { path, reason } => StorageError::BitRot {
+                path: path.clone(),
+                position: 0,
+                offset,
+                recovery_point: options.recovery_point,
+                reason: reason.clone(),
+            },
+            other => other.clone(),
+        }
+    }
+
+    /// Checks what lies behind the recovery point, and brings the producers up to the log's end.
+    fn recover(
+        &mut self,
+        options: &OpenOptions,
+        report: &mut RecoveryReport,
+    ) -> Result<(), StorageError> {
+        let disk = self.disk.clone();
+        let index_interval_bytes = self.config.index_interval_bytes;
+        if options.clean_shutdown {
+            self.log_end_offset = self.active().activate(&disk, index_interval_bytes)?;
+            // Nothing above the end can describe this log.
+            return self.reload_producers_reporting(options.now_ms, report);
+        }
+        // The segment of the recovery point, then everything behind it.
+        let first = self.segment_at(options.recovery_point).unwrap_or(0);
+        let (mut position, mut next_offset) = self.recovery_start(first, options, report)?;
+        self.log_end_offset = next_offset;
+        for snapshot in self.snapshots.split_off(&(next_offset + 1)) {
+            // Written after the last flush: the batches it counts may be gone.
+            self.disk.remove(&self.snapshot_path(snapshot))?;
+            report.snapshots_removed += 1;
+        }
+        self.reload_producers_reporting(options.now_ms, report)?;
+        let mut at = first;
+        while at < self.segments.len() {
+            let base_offset = self.segments[at].base_offset();
+            if at > first {
+                position = 0;
+                if base_offset < next_offset {
+                    self.remove_from(at, "its offsets overlap the segment before", report)?;
+                    break;
+                }
+                next_offset = base_offset;
+                self.producers.set_end_offset(base_offset);
+                self.take_snapshot()?;
+            }
+            let outcome = self.check_segment(at, position, next_offset)?;
+            report.segments_checked += 1;
+            report.bytes_checked += outcome.bytes_read;
+            next_offset = outcome.next_offset;
+            self.log_end_offset = next_offset;
+            if let Some(reason) = outcome.invalid {
+                let segment = &mut self.segments[at];
+                report.bytes_cut += u64::from(segment.size() - outcome.end);
+                tracing::warn!(path = %segment.path().display(), position = outcome.end, "{reason}; the log is cut here");
+                segment.truncate(&disk, outcome.end, next_offset)?;
+                report.cut_reason.get_or_insert(reason);
+                self.remove_from(at + 1, "it lies behind an invalid batch", report)?;
+                break;
+            }
+            at += 1;
+        }
+        let last = self.segments.len() - 1;
+        for segment in &mut self.segments[first..last] {
+            segment.seal(&disk)?;
+        }
+        self.log_end_offset = self
+            .active()
+            .activate(&disk, index_interval_bytes)?
+            .max(next_offset);
+        self.producers.set_end_offset(self.log_end_offset);
+        report.ends_before_recovery_point = self.log_end_offset < options.recovery_point;
+        Ok(())
+    }
+
+    /// Where checking begins in segment `at`: the batch that holds the recovery point. Everything before was durable.
+    fn recovery_start(
+        &mut self,
+        at: usize,
+        options: &OpenOptions,
+        report: &mut RecoveryReport,
+    ) -> Result<(u32, Offset), StorageError> {
+        let disk = self.disk.clone();
+        let segment = &mut self.segments[at];
+        let recovery_point = options.recovery_point;
+        if recovery_point <= segment.base_offset() {
+            return Ok((0, segment.base_offset()));
+        }
+        // Index entries behind the recovery point may be anything.
+        segment.offset_index.load(&disk)?;
+        segment
+            .offset_index
+            .truncate(&disk, |entry| entry.offset < recovery_point)?;
+        let mut entry = segment.offset_index.last(&disk)?;
+        let file = segment.file(&disk)?;
+        let path = segment.path().to_owned();
+        if let Some(last) = entry {
+            let mut probe = HeaderScanner::new(
+                &path,
+                &*file,
+                last.position.min(segment.size()),
+                segment.size(),
+                0,
+            );
+            let fits = matches!(probe.next(), Ok(Some(batch)) if batch.header.last_offset() == last.offset);
+            if !fits {
+                entry = None;
+                report.indexes_rebuilt += 1;
+            }
+        }
+        let from = entry.map_or(0, |entry| entry.position);
+        let mut next_offset = segment.base_offset();
+        let mut scanner =
+            HeaderScanner::new(&path, &*file, from, segment.size(), segment.base_offset());
+        let start = loop {
+            let position = scanner.position();
+            match scanner.next() {
+                Ok(Some(batch)) if batch.header.last_offset() >= recovery_point => {
+                    break (position, batch.header.base_offset.min(recovery_point));
+                }
+                Ok(Some(batch)) => next_offset = batch.header.next_offset(),
+                Ok(None) => break (position, next_offset),
+                // The batch that begins at the recovery point may be torn; one below it was whole once.
+                Err(ScanError::Invalid { position, reason }) if next_offset < recovery_point => {
+                    return Err(StorageError::BitRot {
+                        path,
+                        position: u64::from(position),
+                        offset: next_offset,
+                        recovery_point,
+                        reason,
+                    });
+                }
+                Err(ScanError::Invalid { .. }) => break (position, next_offset),
+                Err(ScanError::Storage(error)) => return Err(error),
+            }
+        };
+        report.bytes_walked += scanner.bytes_read;
+        if entry.is_none() && start.0 > 0 {
+            // The index does not reach the recovery point: build all of it.
+            let outcome = self.check_segment_below(at, start, options)?;
+            report.bytes_checked += outcome;
+        }
+        Ok(start)
+    }
+
+    /// Builds the indexes of the part of a segment that lies before `start`, where every batch must be valid.
+    fn check_segment_below(
+        &mut self,
+        at: usize,
+        start: (u32, Offset),
+        options: &OpenOptions,
+    ) -> Result<u64, StorageError> {
+        let disk = self.disk.clone();
+        let base_offset = self.segments[at].base_offset();
+        let index_interval_bytes = self.config.index_interval_bytes;
+        let walked = self.segments[at].recover(
+            &disk,
+            0,
+            base_offset,
+            index_interval_bytes,
+            &mut |_, _| Ok(()),
+        )?;
+        if let Some(reason) = walked.invalid
+            && walked.end < start.0
+        {
+            return Err(StorageError::BitRot {
+                path: self.segments[at].path().to_owned(),
+                position: u64::from(walked.end),
+                offset: walked.next_offset,
+                recovery_point: options.recovery_point,
+                reason,
+            });
+        }
+        Ok(walked.bytes_read)
+    }
+
+    /// Checks a segment from `position` on, and lets producers and epochs follow its batches.
+    fn check_segment(
+        &mut self,
+        at: usize,
+        position: u32,
+        next_offset: Offset,
+    ) -> Result<crate::segment::Walked, StorageError> {
+        let disk = self.disk.clone();
+        let index_interval_bytes = self.config.index_interval_bytes;
+        let Log {
+            segments,
+            producers,
+            epochs,
+            ..
+        } = self;
+        let mut aborted = Vec::new();
+        segments[at].txn_index_cut(&disk, next_offset)?;
+        let walked = segments[at].recover(
+            &disk,
+            position,
+            next_offset,
+            index_interval_bytes,
+            &mut |batch, bytes| {
+                if batch.header.partition_leader_epoch.get() >= 0 {
+                    epochs.assign(
+                        batch.header.partition_leader_epoch,
+                        batch.header.base_offset,
+                    );
+                }
+                aborted.extend(replay(producers, batch, bytes));
+                Ok(())
+            },
+        )?;
+        for txn in aborted {
+            segments[at].txn_index.append(&disk, txn)?;
+        }
+        Ok(walked)
+    }
+
+    fn remove_from(
+        &mut self,
+        at: usize,
+        why: &str,
+        report: &mut RecoveryReport,
+    ) -> Result<(), StorageError> {
+        while self.segments.len() > at {
+            let segment = self.segments.pop().expect("longer than `at`");
+            tracing::warn!(path = %segment.path().display(), "removed: {why}");
+            for path in segment.paths() {
+                self.disk.remove(&path)?;
+            }
+            if self.snapshots.contains(&segment.base_offset())
+                && segment.base_offset() > self.log_end_offset
+            {
+                self.remove_snapshot(segment.base_offset())?;
+            }
+            report.segments_removed += 1;
+            self.dir_changes += 1;
+        }
+        Ok(())
+    }
+
+    /// A log that ends before its start begins anew there.
+    fn settle_start(&mut self, options: &OpenOptions) -> Result<(), StorageError> {
+        if self.log_end_offset < options.log_start_offset {
+            tracing::warn!(dir = %self.dir.display(), end = self.log_end_offset, start = options.log_start_offset, "the log ends before its start and begins anew there");
+            return self.truncate_fully_and_start_at(options.log_start_offset, options.now_ms);
+        }
+        self.log_start_offset = options.log_start_offset.max(self.segments[0].base_offset());
+        Ok(())
+    }
+
+    /// Takes the epochs of the file that recovery will not find in batches. Gives what the file said.
+    fn load_epochs(
+        &mut self,
+        options: &OpenOptions,
+        report: &mut RecoveryReport,
+    ) -> Result<Vec<EpochStart>, StorageError> {
+        let path = self.dir.join(names::LEADER_EPOCH_CHECKPOINT);
+        let stored = match read_epochs(&*self.disk.vfs, &path) {
+            Ok(Some(stored)) => stored,
+            // Not there: a new log, or one from before epochs were kept. With batches in it, they tell.
+            Ok(None) | Err(StorageError::Corrupt { .. }) => {
+                self.rebuild_epochs(options, report)?;
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        self.epochs = LeaderEpochCache::from_entries(stored.iter().copied());
+        if !options.clean_shutdown {
+            self.epochs.truncate_from_end(options.recovery_point.max(0));
+        }
+        Ok(stored)
+    }
+
+    fn rebuild_epochs(
+        &mut self,
+        options: &OpenOptions,
+        report: &mut RecoveryReport,
+    ) -> Result<(), StorageError> {
+        let disk = self.disk.clone();
+        self.epochs.clear();
+        for at in 0..self.segments.len() {
+            let segment = &mut self.segments[at];
+            if segment.size() == 0 {
+                continue;
+            }
+            report.epochs_rebuilt = true;
+            let file = segment.file(&disk)?;
+            let mut scanner = HeaderScanner::new(
+                segment.path(),
+                &*file,
+                0,
+                segment.size(),
+                segment.base_offset(),
+            );
+            // An invalid batch ends the walk: recovery decides what it means.
+            while let Ok(Some(batch)) = scanner.next() {
+                if !options.clean_shutdown && batch.header.base_offset >= options.recovery_point {
+                    break;
+                }
+                if batch.header.partition_leader_epoch.get() >= 0 {
+                    self.epochs.assign(
+                        batch.header.partition_leader_epoch,
+                        batch.header.base_offset,
+                    );
+                }
+            }
+            report.bytes_walked += scanner.bytes_read;
+        }
+        self.epochs_unsynced = true;
+        Ok(())
+    }
+
+    /// Cuts the epochs to the log, adds one that began at the log's end without a batch, and lets the file follow.
+    fn settle_epochs(&mut self, stored: Vec<EpochStart>) -> Result<(), StorageError> {
+        self.epochs.truncate_from_end(self.log_end_offset + 1);
+        self.epochs.truncate_from_start(self.log_start_offset);
+        if let Some(last) = stored.last()
+            && last.start_offset == self.log_end_offset
+        {
+            self.epochs.assign(last.epoch, last.start_offset);
+        }
+        if self.epochs.entries() != stored || self.epochs_unsynced {
+            self.store_epochs()?;
+        }
+        Ok(())
+    }
+
+    /// Brings the producers to the log's end, from the newest snapshot that is not above it.
+    pub(super) fn reload_producers(&mut self, now_ms: i64) -> Result<(), StorageError> {
+        self.reload_producers_reporting(now_ms, &mut RecoveryReport::default())
+    }
+
+    fn reload_producers_reporting(
+        &mut self,
+        now_ms: i64,
+        report: &mut RecoveryReport,
+    ) -> Result<(), StorageError> {
+        for snapshot in self.snapshots.split_off(&(self.log_end_offset + 1)) {
+            self.unsynced_snapshots.retain(|offset| *offset != snapshot);
+            self.disk.remove(&self.snapshot_path(snapshot))?;
+            report.snapshots_removed += 1;
+        }
+        let start = self.segments[0].base_offset();
+        self.producers = ProducerStateManager::new(start);
+        while let Some(&offset) = self.snapshots.last() {
+            if offset < start {
+                break;
+            }
+            match read_snapshot(&self.disk, &self.snapshot_path(offset)) {
+                Ok(entries) => {
+                    self.producers = ProducerStateManager::from_snapshot(
+                        entries,
+                        offset,
+                        now_ms,
+                        self.config.producer_id_expiration_ms,
+                    );
+                    break;
+                }
+                Err(StorageError::Corrupt { path, reason }) => {
+                    tracing::warn!(path = %path.display(), "producer snapshot removed: {reason}");
+                    self.remove_snapshot(offset)?;
+                    report.snapshots_removed += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.replay_producers(report)?;
+        self.producers
+            .remove_expired(now_ms, self.config.producer_id_expiration_ms);
+        Ok(())
+    }
+
+    /// Walks the headers from where the producers stand to the log's end.
+    fn replay_producers(&mut self, report: &mut RecoveryReport) -> Result<(), StorageError> {
+        let disk = self.disk.clone();
+        let from = self.producers.end_offset();
+        let index_interval_bytes = self.config.index_interval_bytes;
+        let first = self.segment_at(from).unwrap_or(0);
+        for at in first..self.segments.len() {
+            if from >= self.log_end_offset || self.segments[at].base_offset() >= self.log_end_offset
+            {
+                break;
+            }
+            let segment = &mut self.segments[at];
+            let start = if from <= segment.base_offset() {
+                0
+            } else {
+                match segment.find(&disk, from, index_interval_bytes)? {
+                    Some(batch) => batch.position,
+                    None => continue,
+                }
+            };
+            let file = segment.file(&disk)?;
+            let path = segment.path();
+            let mut scanner =
+                HeaderScanner::new(path, &*file, start, segment.size(), segment.base_offset());
+            loop {
+                let batch = match scanner.next() {
+                    Ok(Some(batch)) if batch.header.base_offset < self.log_end_offset => batch,
+                    Ok(_) => break,
+                    Err(ScanError::Invalid { position, reason }) => {
+                        return Err(StorageError::BitRot {
+                            path: path.to_owned(),
+                            position: u64::from(position),
+                            offset: self.producers.end_offset(),
+                            recovery_point: self.log_end_offset,
+                            reason,
+                        });
+                    }
+                    Err(ScanError::Storage(error)) => return Err(error),
+                };
+                if batch.header.has_producer_id() {
+                    let bytes = read_control(&disk, path, &*file, &batch)?;
+                    replay_header(&mut self.producers, &batch, bytes.as_deref());
+                }
+                self.producers.set_end_offset(batch.header.next_offset());
+            }
+            report.bytes_walked += scanner.bytes_read;
+        }
+        self.producers
+            .set_end_offset(self.log_end_offset.max(self.producers.end_offset()));
+        Ok(())
+    }
+}
+
+/// The bytes of a control batch, which tell how a transaction ended.
+fn read_control(
+    disk: &Disk,
+    path: &Path,
+    file: &dyn crate::vfs::File,
+    batch: &BatchAt,
+) -> Result<Option<Vec<u8>>, StorageError> {
+    if !batch.header.is_control() {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; batch.header.size_bytes()];
+    disk.read_exact_at(path, file, &mut bytes, u64::from(batch.position))?;
+    Ok(Some(bytes))
+}
+
+/// Lets the producers follow a batch of which only control batches need their bytes.
+fn replay_header(producers: &mut ProducerStateManager, batch: &BatchAt, control: Option<&[u8]>) {
+    let marker = control
+        .and_then(|bytes| RecordBatch::parse(bytes).ok())
+        .and_then(|control| end_txn_marker(&control).ok().flatten());
+    let mut pending = Pending::default();
+    producers
+        .check(
+            &mut pending,
+            &batch.header,
+            marker,
+            AppendOrigin::Replication,
+        )
+        .expect("replication refuses nothing");
+    producers.apply(pending, batch.header.next_offset());
+}
+
+/// Lets the producers follow a batch; gives the transactions that it aborts.
+fn replay(
+    producers: &mut ProducerStateManager,
+    batch: &BatchAt,
+    bytes: &RecordBatch<'_>,
+) -> Vec<crate::txn_index::AbortedTxn> {
+    let mut pending = Pending::default();
+    if batch.header.has_producer_id() {
+        let marker = end_txn_marker(bytes).ok().flatten();
+        producers
+            .check(
+                &mut pending,
+                &batch.header,
+                marker,
+                AppendOrigin::Replication,
+            )
+            .expect("replication refuses nothing");
+    }
+    producers.apply(pending, batch.header.next_offset())
+}
+
+struct Listing {
+    segments: BTreeMap<Offset, FileLengths>,
+    snapshots: BTreeSet<Offset>,
+}
+
+/// Lists the folder, finishes or undoes what a crash interrupted, and removes what belongs to no segment.
+fn list(disk: &Disk, dir: &Path, report: &mut RecoveryReport) -> Result<Listing, StorageError> {
+    finish_swaps(disk, dir, report)?;
+    let mut segments: BTreeMap<Offset, FileLengths> = BTreeMap::new();
+    let mut snapshots = BTreeSet::new();
+    for entry in disk.list(dir)? {
+        if entry.is_dir {
+            continue;
+        }
+        let unfinished = [names::DELETED, names::CLEANED, names::TEMPORARY];
+        if unfinished.iter().any(|suffix| entry.name.ends_with(suffix)) {
+            disk.remove(&dir.join(&entry.name))?;
+            report.left_overs_removed += 1;
+            continue;
+        }
+        let Some((offset, suffix)) = names::parse_offset_file(&entry.name) else {
+            continue;
+        };
+        match suffix {
+            names::LOG => segments.entry(offset).or_default().log = Some(entry.length),
+            names::INDEX => segments.entry(offset).or_default().offset_index = Some(entry.length),
+            names::TIME_INDEX => {
+                segments.entry(offset).or_default().time_index = Some(entry.length)
+            }
+            names::TXN_INDEX => segments.entry(offset).or_default().txn_index = Some(entry.length),
+            names::PRODUCER_SNAPSHOT => {
+                snapshots.insert(offset);
+            }
+            _ => {}
+        }
+    }
+    // An index without its log is what an interrupted removal leaves.
+    let orphans: Vec<Offset> = segments
+        .iter()
+        .filter(|(_, lengths)| lengths.log.is_none())
+        .map(|(offset, _)| *offset)
+        .collect();
+    for offset in orphans {
+        segments.remove(&offset);
+        for suffix in [names::INDEX, names::TIME_INDEX, names::TXN_INDEX] {
+            disk.remove(&dir.join(names::offset_file(offset, suffix)))?;
+        }
+        report.left_overs_removed += 1;
+    }
+    Ok(Listing {
+        segments,
+        snapshots,
+    })
+}
+
+/// Compaction and splitting write `.cleaned` files, rename them to `.swap` once all are durable, then replace the
+/// originals. A `.swap` behind a `.cleaned` belongs to a set that was not complete.
+fn finish_swaps(disk: &Disk, dir: &Path, report: &mut RecoveryReport) -> Result<(), StorageError> {
+    let entries = disk.list(dir)?;
+    let offset_with = |suffix: &str| {
+        let full = move |name: &str| {
+            name.strip_suffix(suffix)
+                .and_then(names::parse_offset_file)
+                .map(|(offset, _)| offset)
+        };
+        entries
+            .iter()
+            .filter_map(move |entry| full(&entry.name).map(|offset| (offset, entry)))
+            .collect::<Vec<_>>()
+    };
+    let cleaned_min = offset_with(names::CLEANED)
+        .iter()
+        .map(|(offset, _)| *offset)
+        .min();
+    let swaps = offset_with(names::SWAP);
+    for (offset, swap) in &swaps {
+        let path = dir.join(&swap.name);
+        if cleaned_min.is_some_and(|cleaned_min| *offset >= cleaned_min) {
+            disk.remove(&path)?;
+            report.left_overs_removed += 1;
+            continue;
+        }
+        if swap.name.ends_with(".log.swap") {
+            let end = swap_end(disk, &path, *offset, swap.length)?;
+            for original in &entries {
+                let Some((base_offset, names::LOG)) = names::parse_offset_file(&original.name)
+                else {
+                    continue;
+                };
+                if base_offset > *offset && base_offset < end {
+                    for suffix in [
+                        names::LOG,
+                        names::INDEX,
+                        names::TIME_INDEX,
+                        names::TXN_INDEX,
+                    ] {
+                        disk.remove(&dir.join(names::offset_file(base_offset, suffix)))?;
+                    }
+                    report.left_overs_removed += 1;
+                }
+            }
+        }
+    }
+    for (_, swap) in &swaps {
+        let path = dir.join(&swap.name);
+        if disk.exists(&path)? {
+            let target = swap.name.trim_end_matches(names::SWAP);
+            disk.rename(&path, &dir.join(target))?;
+            report.left_overs_removed += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The offset behind the last batch of a `.swap` file.
+fn swap_end(
+    disk: &Disk,
+    path: &Path,
+    base_offset: Offset,
+    length: u64,
+) -> Result<Offset, StorageError> {
+    let length = u32::try_from(length)
+        .map_err(|_| StorageError::corrupt(path, "larger than a segment can be"))?;
+    let file = disk.open(path, crate::vfs::OpenMode::Read)?;
+    let mut scanner = HeaderScanner::new(path, &*file, 0, length, base_offset);
+    let mut end = base_offset;
+    while let Some(batch) = scanner.next().map_err(|error| error.into_storage(path))? {
+        end = batch.header.next_offset();
+    }
+    Ok(end)
+}
