@@ -5,6 +5,9 @@
 
 use kavka_common::{Clock, SystemClock};
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -17,8 +20,15 @@ use tracing_subscriber::registry::LookupSpan;
 /// The variable with the level, for example `info` or `info,kavka_broker::network=debug`.
 pub const LEVEL_VARIABLE: &str = "KAVKA_LOG";
 
-/// Sends the process's log lines to standard output. Called once, by a program's main.
-pub fn init() {
+/// The log file of a daemon, beside standard output.
+static LOG_FILE: OnceLock<File> = OnceLock::new();
+
+/// Sends the process's log lines to standard output, and to the file where there is one. Called once, by a
+/// program's main.
+pub fn init(log_file: Option<File>) {
+    if let Some(file) = log_file {
+        let _ = LOG_FILE.set(file);
+    }
     let directives = std::env::var(LEVEL_VARIABLE).unwrap_or_else(|_| "info".into());
     let (filter, refused) = match directives.to_ascii_lowercase().parse::<Targets>() {
         Ok(filter) => (filter.with_target("openraft", Level::WARN), None),
@@ -26,11 +36,44 @@ pub fn init() {
     };
     let lines = tracing_subscriber::fmt::layer()
         .event_format(KafkaLine)
+        .with_ansi(false)
+        .with_writer(Output::new)
         .with_filter(filter);
     // A second call (tests) keeps the first subscriber.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines));
     if let Some(e) = refused {
         tracing::warn!("{LEVEL_VARIABLE}={directives} is not understood ({e}); logging at info");
+    }
+}
+
+/// Writes lines that belong to the log line before them, as the stack trace does in Java.
+pub fn print_lines(lines: &str) {
+    // Nobody is left to be told that the log cannot be written.
+    let _ = writeln!(Output::new(), "{lines}");
+}
+
+/// Standard output and the log file.
+struct Output;
+
+impl Output {
+    fn new() -> Self {
+        Output
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        if let Some(mut file) = LOG_FILE.get() {
+            // A full disk must not keep the line from standard output.
+            let _ = file.write_all(buf);
+        }
+        // A closed pipe must not end the server.
+        let _ = io::stdout().lock().write_all(buf);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
