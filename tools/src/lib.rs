@@ -1,1 +1,16 @@
-//! Placeholder header; the owner of this room replaces it.
+//! The command-line tools: what they share, and the modules behind the larger ones. `src/bin/` has one thin main each.
+//! Not here: talking to a cluster (kavka-client), the broker.
+//! Kafka: org.apache.kafka.tools, org.apache.kafka.server.util.CommandLineUtils.
+
+pub mod args;
+#[cfg(feature = "rdkafka")]
+pub mod client_events;
+#[cfg(feature = "rdkafka")]
+pub mod console_consumer;
+#[cfg(feature = "rdkafka")]
+pub mod console_producer;
+pub mod diagnosis;
+pub mod exit;
+pub mod files;
+pub mod output;
+pub mod signals;

@@ -1,0 +1,10 @@
+//! The program; everything is in kavka_tools::console_producer. Kafka: bin/kafka-console-producer.sh.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    kavka_tools::console_producer::main(std::env::args_os())
+}

@@ -1,0 +1,167 @@
+//! kafka-console-producer: lines from standard input become records of a topic.
+//! Not here: the producer itself (kavka-client). Lines are sent as they come and acknowledged in the background.
+//! Runs on the main thread; a line is not read before there is room for it.
+//! Kafka: org.apache.kafka.tools.ConsoleProducer.
+
+pub mod lines;
+mod options;
+pub mod record_reader;
+
+use crate::client_events::{Printer, not_honoured};
+use crate::diagnosis;
+use crate::exit::Stop;
+use crate::output::{self, Level};
+use kavka_client::librdkafka::{Event, JavaError, Observer};
+use kavka_client::producer::{Failure, Outgoing, Producer, ProducerObserver};
+use lines::Lines;
+use options::Configuration;
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+const ERROR_LOGGER: &str = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback";
+/// Large enough that a pipe's content arrives in one piece.
+const INPUT_BUFFER_BYTES: usize = 256 * 1024;
+
+pub fn main<I: IntoIterator<Item = OsString>>(arguments: I) -> ExitCode {
+    match options::configure(arguments.into_iter().skip(1)).and_then(run) {
+        Ok(status) => status,
+        Err(stop) => stop.report(&options::OPTIONS),
+    }
+}
+
+struct Reporter {
+    printer: Printer,
+}
+
+impl Observer for Reporter {
+    fn event(&self, event: Event) {
+        self.printer.event(event);
+    }
+}
+
+impl ProducerObserver for Reporter {
+    fn failed(&self, failure: &Failure<'_>) {
+        report_failure(failure.topic, failure.key, failure.value, &failure.error);
+    }
+}
+
+fn report_failure(topic: &str, key: Option<&[u8]>, value: Option<&[u8]>, error: &JavaError) {
+    let bytes = |field: Option<&[u8]>| {
+        field.map_or_else(
+            || "null".to_owned(),
+            |bytes| format!("{} bytes", bytes.len()),
+        )
+    };
+    output::log_with(
+        Level::Error,
+        &format!(
+            "Error when sending message to topic {topic} with key: {}, value: {} with error:",
+            bytes(key),
+            bytes(value)
+        ),
+        ERROR_LOGGER,
+        Some(&error.to_string()),
+    );
+}
+
+fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
+    let client_id = configuration
+        .producer
+        .get("client.id")
+        .unwrap_or("console-producer");
+    let reporter = Arc::new(Reporter {
+        printer: Printer::new(format!("[Producer clientId={client_id}]")),
+    });
+    let producer = Producer::new(&configuration.producer, reporter.clone(), not_honoured)
+        .map_err(|e| Stop::Failed(e.to_string()))?;
+    let sent = send_lines(&configuration, &producer, &reporter);
+    producer.flush();
+    let lost = producer.failures() + *sent.as_ref().unwrap_or(&0);
+    reporter.printer.hush();
+    sent?;
+    Ok(if configuration.strict && lost > 0 {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Sends every line; the result counts records that were given up at once.
+fn send_lines(
+    configuration: &Configuration,
+    producer: &Producer<Reporter>,
+    reporter: &Reporter,
+) -> Result<u64, Stop> {
+    let prompt = configuration.old_style || output::interactive();
+    let input = io::BufReader::with_capacity(INPUT_BUFFER_BYTES, io::stdin().lock());
+    let mut lines = Lines::new(input);
+    let mut number = 0;
+    let mut refused = 0;
+    loop {
+        if prompt {
+            output::print(">");
+        }
+        let line = lines
+            .next_line()
+            .map_err(|e| Stop::exception("java.io.IOException", format!("standard input: {e}")))?;
+        let Some(line) = line else {
+            return Ok(refused);
+        };
+        number += 1;
+        let record = configuration.reader.read(line, number)?;
+        let outgoing = Outgoing {
+            topic: &configuration.topic,
+            partition: None,
+            key: record.key,
+            value: record.value,
+            headers: &record.headers,
+        };
+        let failures_before = producer.failures();
+        let result = producer.send(outgoing);
+        if configuration.sync {
+            if result.is_ok() {
+                producer.flush();
+            }
+            if let Err(error) = result {
+                explain(configuration, reporter);
+                return Err(Stop::Failed(format!(
+                    "java.util.concurrent.ExecutionException: {error}\nCaused by: {error}"
+                )));
+            }
+            if producer.failures() > failures_before {
+                // The report is on standard error already.
+                return Err(Stop::Silent(1));
+            }
+        } else if let Err(error) = result {
+            refused += 1;
+            report_failure(&configuration.topic, record.key, record.value, &error);
+            explain(configuration, reporter);
+        } else if prompt {
+            // Somebody watches: show failures before the next line is typed.
+            producer.poll(std::time::Duration::ZERO);
+        }
+    }
+}
+
+/// After a failure of the network: what answers at the addresses given.
+fn explain(configuration: &Configuration, reporter: &Reporter) {
+    if reporter.printer.network_trouble() {
+        diagnosis::explain(
+            configuration
+                .producer
+                .get("bootstrap.servers")
+                .unwrap_or(""),
+            if configuration.old_style {
+                "broker-list"
+            } else {
+                "bootstrap-server"
+            },
+        );
+    }
+}
+
+#[cfg(test)]
+#[path = "console_producer_test.rs"]
+mod console_producer_test;
