@@ -10,6 +10,8 @@ pub mod error;
 mod index;
 pub mod leader_epoch;
 pub mod log;
+pub mod log_dir;
+pub mod meta_properties;
 pub mod names;
 pub mod producer_state;
 mod scan;
@@ -24,5 +26,7 @@ pub use log::{
     AppendError, AppendInfo, ClosedLog, FileDeletions, FlushTicket, Log, OffsetOutOfRange,
     OpenOptions, ReadError, ReadResult, RecoveryReport, TimestampedOffset,
 };
+pub use log_dir::{LogDir, LogDirError, LogDirs};
+pub use meta_properties::MetaProperties;
 pub use producer_state::{AppendOrigin, ProducerEntry, ProducerError};
 pub use txn_index::AbortedTxn;
