@@ -3,6 +3,8 @@
 //! Run by `scripts/regenerate`; a test compares its output with what is checked in.
 //! Kafka: org.apache.kafka.message.MessageGenerator (generator module).
 
+#![allow(clippy::disallowed_methods)] // a build tool: it reads the source tree
+
 mod enums;
 mod field;
 mod message;

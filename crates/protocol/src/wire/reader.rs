@@ -192,6 +192,10 @@ impl Reader {
         let ahead = self.remaining() * PREALLOCATION_FACTOR / size_of::<T>().max(1);
         let mut elements = Vec::with_capacity(count.min(ahead.max(1)));
         for _ in 0..count {
+            if elements.len() == elements.capacity() {
+                // At most doubled, and never beyond the count.
+                elements.reserve_exact(elements.len().min(count - elements.len()));
+            }
             elements.push(T::read(self)?);
         }
         Ok(Some(elements))
