@@ -11,6 +11,7 @@ pub mod machine;
 pub mod network;
 pub mod pid_file;
 pub mod program;
+pub mod quorum;
 pub mod server;
 pub mod start_error;
 pub mod stop_program;
