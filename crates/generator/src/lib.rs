@@ -45,7 +45,7 @@ pub fn generate(protocol_crate: &Path) -> Result<Generated> {
     files.insert("api_key.rs".into(), tables::api_key(&read("apis.tsv")?)?);
     files.insert(
         "error_code.rs".into(),
-        tables::error_code(&read("errors.tsv")?)?,
+        tables::error_code(&read("errors.tsv")?, &read("error-messages.tsv")?)?,
     );
     Ok(files)
 }
