@@ -3,12 +3,15 @@
 //! Computed in the connection's task; pure except for the closure.
 //! Kafka: ApiVersionsResponse, DefaultApiVersionManager; KIP-35, KIP-511, KIP-584, KIP-896.
 
+use kavka_metadata::MetadataImage;
+use kavka_metadata::features::supported_features;
 use kavka_protocol::messages::api_versions_response::{
     ApiVersion, FinalizedFeatureKey, SupportedFeatureKey,
 };
 use kavka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use kavka_protocol::{ApiKey, ErrorCode, Message};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// Clients on librdkafka before 2.11 think that a broker without Produce version 0 knows no compression but gzip
 /// and snappy; Kafka shows it to all of them, and serves no such request (KAFKA-18659).
@@ -18,11 +21,35 @@ const PRODUCE_SHOWN_FROM: i16 = 0;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Name, lowest and highest level that this server can run.
-    pub supported: Vec<(&'static str, i16, i16)>,
+    pub supported: Vec<(Arc<str>, i16, i16)>,
     /// Name and level in force; level 0 is left out.
-    pub finalized: Vec<(String, i16)>,
+    pub finalized: Vec<(Arc<str>, i16)>,
     /// Offset of the metadata image; -1 when there is none yet.
     pub finalized_epoch: i64,
+}
+
+impl Features {
+    /// Of a cluster's metadata.
+    pub fn of(image: &MetadataImage) -> Features {
+        let supported = supported_features();
+        let finalized = supported
+            .keys()
+            .map(|name| (Arc::clone(name), image.features.level(name)))
+            .filter(|(_, level)| *level > 0)
+            .collect();
+        Features {
+            finalized,
+            supported: supported
+                .into_iter()
+                .map(|(name, range)| (name, range.min, range.max))
+                .collect(),
+            finalized_epoch: if image.is_empty() {
+                -1
+            } else {
+                image.last_offset
+            },
+        }
+    }
 }
 
 type FeatureSource = Box<dyn Fn() -> Features + Send + Sync>;
@@ -71,10 +98,10 @@ impl ApiVersionsAnswer {
                 .iter()
                 // KAFKA-17011: clients that know only version 3 fail on a feature that starts at level 0.
                 .filter(|(_, min, _)| version >= 4 || *min > 0)
-                .map(|&(name, min_version, max_version)| SupportedFeatureKey {
-                    name: name.into(),
-                    min_version,
-                    max_version,
+                .map(|(name, min_version, max_version)| SupportedFeatureKey {
+                    name: name.as_ref().into(),
+                    min_version: *min_version,
+                    max_version: *max_version,
                     ..Default::default()
                 })
                 .collect(),
@@ -83,7 +110,7 @@ impl ApiVersionsAnswer {
                 .finalized
                 .into_iter()
                 .map(|(name, level)| FinalizedFeatureKey {
-                    name: name.into(),
+                    name: name.as_ref().into(),
                     max_version_level: level,
                     min_version_level: level,
                     ..Default::default()
@@ -141,7 +168,10 @@ mod tests {
 
     fn answer() -> ApiVersionsAnswer {
         let mut answer = ApiVersionsAnswer::new(|| Features {
-            supported: vec![("kraft.version", 0, 1), ("metadata.version", 7, 30)],
+            supported: vec![
+                ("kraft.version".into(), 0, 1),
+                ("metadata.version".into(), 7, 30),
+            ],
             finalized: vec![("metadata.version".into(), 30)],
             finalized_epoch: 610,
         });

@@ -6,7 +6,7 @@
 use crate::api::api_versions::ApiVersionsAnswer;
 use crate::api::context::{Principal, RequestContext};
 use crate::logging::RateLimit;
-use crate::network::{ConnectionInfo, Dispatch, ListenerKind, Pending, Reply};
+use crate::network::{ConnectionInfo, Dispatch, Greeting, ListenerKind, Pending, Reply};
 use bytes::{Buf, Bytes};
 use kavka_common::Clock;
 use kavka_protocol::messages::{ApiVersionsRequest, RequestHeader};
@@ -124,14 +124,14 @@ impl Row {
 pub struct ApiTable {
     rows: BTreeMap<i16, Row>,
     api_versions: ApiVersionsAnswer,
-    four_letter_words: Option<FourLetterWords>,
+    greeter: Option<Greeter>,
     clock: Arc<dyn Clock>,
     refused: RateLimit,
     anonymous: Principal,
 }
 
-/// Answers ZooKeeper's administrative commands.
-pub type FourLetterWords = Box<dyn Fn([u8; 4]) -> Option<Bytes> + Send + Sync>;
+/// Tells other protocols on the same port from Kafka's.
+pub type Greeter = Box<dyn Fn(&ConnectionInfo, &[u8]) -> Greeting + Send + Sync>;
 
 impl ApiTable {
     /// Takes the rows that belong to `kind`. ApiVersions has no row: its answer is the table itself.
@@ -152,7 +152,7 @@ impl ApiTable {
         ApiTable {
             rows: by_key,
             api_versions,
-            four_letter_words: None,
+            greeter: None,
             clock,
             refused: RateLimit::per_second(5),
             anonymous: Principal::anonymous(),
@@ -160,8 +160,8 @@ impl ApiTable {
     }
 
     /// The listener is ZooKeeper's client port too.
-    pub fn with_four_letter_words(mut self, answers: FourLetterWords) -> ApiTable {
-        self.four_letter_words = Some(answers);
+    pub fn with_greeter(mut self, greeter: Greeter) -> ApiTable {
+        self.greeter = Some(greeter);
         self
     }
 
@@ -257,10 +257,11 @@ impl Dispatch for ApiTable {
         })
     }
 
-    fn four_letter_word(&self, word: [u8; 4]) -> Option<Bytes> {
-        self.four_letter_words
-            .as_ref()
-            .and_then(|answers| answers(word))
+    fn greet(&self, connection: &Arc<ConnectionInfo>, first_bytes: &[u8]) -> Greeting {
+        match &self.greeter {
+            Some(greeter) => greeter(connection, first_bytes),
+            None => Greeting::Kafka,
+        }
     }
 }
 

@@ -5,14 +5,15 @@
 //! request budget is used up. Kafka: SocketServer.Processor, Selector (which mutes the connection per request).
 
 use crate::network::budget::Charge;
-use crate::network::first_bytes::Foreign;
 use crate::network::frame::{self, FrameError, FrameStep, LENGTH_BYTES};
+use crate::network::greeting::{Conversation, ConversationStep, Greeting};
 use crate::network::pending::{InFlight, Pending, Reply};
 use crate::network::send_queue::{SendQueue, SendStep};
 use crate::network::{ListenerInfo, NetworkLimits, NetworkShared};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
+use kavka_protocol::Segment;
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
@@ -50,10 +51,9 @@ pub trait Dispatch: Send + Sync + 'static {
     /// `frame` is the request without its length. Must not block.
     fn dispatch(&self, connection: &Arc<ConnectionInfo>, frame: Bytes) -> Pending;
 
-    /// Answers a connection that begins with one of ZooKeeper's four-letter words; `None` when this listener
-    /// does not.
-    fn four_letter_word(&self, _word: [u8; 4]) -> Option<Bytes> {
-        None
+    /// Looks at the first bytes of a connection, for a listener that speaks more than Kafka's protocol.
+    fn greet(&self, _connection: &Arc<ConnectionInfo>, _first_bytes: &[u8]) -> Greeting {
+        Greeting::Kafka
     }
 }
 
@@ -80,8 +80,10 @@ pub(crate) enum Closed {
     OutputStalled { waiting: u64 },
     #[error("closed by a request's handler")]
     ByHandler,
-    #[error("four-letter word answered")]
-    FourLetterWord,
+    #[error("a command was answered")]
+    CommandAnswered,
+    #[error("{0}")]
+    ByConversation(String),
     #[error("the server stops")]
     Shutdown,
     #[error("{0}")]
@@ -102,6 +104,10 @@ pub(crate) struct Connection {
     frame_deadline: Option<FrameDeadline>,
     /// Length of the last whole frame: a peer that sent a large one is trusted with a buffer of that size.
     proven_bytes: usize,
+    /// The peer's first bytes have been looked at.
+    greeted: bool,
+    /// Another protocol than Kafka's is spoken.
+    conversation: Option<Box<dyn Conversation>>,
     in_flight: FuturesOrdered<InFlight>,
     output: SendQueue,
     cold: Option<JoinHandle<io::Result<Bytes>>>,
@@ -142,6 +148,8 @@ impl Connection {
             held_back: false,
             frame_deadline: None,
             proven_bytes: 0,
+            greeted: false,
+            conversation: None,
             in_flight: FuturesOrdered::new(),
             output: SendQueue::default(),
             cold: None,
@@ -158,7 +166,7 @@ impl Connection {
         let sleep = tokio::time::sleep_until(self.next_deadline());
         tokio::pin!(sleep);
         loop {
-            if let Err(closed) = self.take_frames() {
+            if let Err(closed) = self.take_input() {
                 // Responses to the requests before the bad bytes are not waited for, as in Kafka.
                 return closed;
             }
@@ -223,6 +231,13 @@ impl Connection {
         &self.shared.limits
     }
 
+    fn idle(&self) -> Duration {
+        match &self.conversation {
+            Some(conversation) => conversation.idle(),
+            None => self.limits().idle,
+        }
+    }
+
     fn may_dispatch(&self) -> bool {
         self.finishing.is_none()
             && !self.sealed
@@ -244,24 +259,63 @@ impl Connection {
         }
     }
 
+    /// Answers as much of the input as the limits allow.
+    fn take_input(&mut self) -> Result<(), Closed> {
+        if !self.greeted && !self.input.is_empty() {
+            match self.dispatch.greet(&self.info, &self.input) {
+                Greeting::Incomplete => {
+                    self.watch_frame(self.input.len());
+                    return Ok(());
+                }
+                Greeting::Kafka => {}
+                Greeting::Answer(answer) => {
+                    self.output.push(vec![Segment::Bytes(answer)]);
+                    self.input = BytesMut::new();
+                    self.finish(Closed::CommandAnswered);
+                    return Ok(());
+                }
+                Greeting::Conversation(conversation) => self.conversation = Some(conversation),
+            }
+            self.greeted = true;
+            self.frame_deadline = None;
+        }
+        match self.conversation {
+            None => self.take_frames(),
+            Some(_) => self.converse(),
+        }
+    }
+
+    fn converse(&mut self) -> Result<(), Closed> {
+        while self.may_dispatch()
+            && !self.input.is_empty()
+            && let Some(conversation) = &mut self.conversation
+        {
+            match conversation.step(&mut self.input) {
+                ConversationStep::More => {
+                    if self.input.len() >= conversation.input_max_bytes() {
+                        return Err(Closed::ByConversation("too much input".into()));
+                    }
+                    break;
+                }
+                ConversationStep::Send(bytes) => self.output.push(vec![Segment::Bytes(bytes)]),
+                ConversationStep::SendAndClose(bytes) => {
+                    self.output.push(vec![Segment::Bytes(bytes)]);
+                    self.finish(Closed::ByConversation("the peer said goodbye".into()));
+                }
+                ConversationStep::Close(why) => return Err(Closed::ByConversation(why)),
+            }
+        }
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+        Ok(())
+    }
+
     /// Dispatches every whole frame of the input, as far as the limits allow.
     fn take_frames(&mut self) -> Result<(), Closed> {
         while self.may_dispatch() && !self.held_back && !self.input.is_empty() {
             let first = self.proven_bytes == 0;
-            let step = match frame::step(&self.input, self.frame_limit_bytes(), first) {
-                Ok(step) => step,
-                Err(FrameError::Foreign(Foreign::FourLetterWord(word)))
-                    if self.dispatch.four_letter_word(word).is_some() =>
-                {
-                    let answer = self.dispatch.four_letter_word(word).unwrap_or_default();
-                    self.output
-                        .push(vec![kavka_protocol::Segment::Bytes(answer)]);
-                    self.input = BytesMut::new();
-                    self.finish(Closed::FourLetterWord);
-                    return Ok(());
-                }
-                Err(e) => return Err(e.into()),
-            };
+            let step = frame::step(&self.input, self.frame_limit_bytes(), first)?;
             let length = match step {
                 FrameStep::LengthIncomplete => {
                     self.watch_frame(self.input.len());
@@ -322,7 +376,7 @@ impl Connection {
         let room = match frame::step(&self.input, usize::MAX, false) {
             // What the peer announces is not believed: the buffer at most doubles, or grows to what the peer
             // has already proven to send.
-            Ok(FrameStep::Incomplete { missing, .. }) => {
+            Ok(FrameStep::Incomplete { missing, .. }) if self.conversation.is_none() => {
                 let arrived = self.input.len();
                 missing.min(
                     READ_GROWTH_BYTES
@@ -412,14 +466,12 @@ impl Connection {
     }
 
     fn next_deadline(&self) -> Instant {
-        let idle = self
-            .idle_runs()
-            .then(|| self.last_activity + self.limits().idle);
+        let idle = self.idle_runs().then(|| self.last_activity + self.idle());
         [idle, self.frame_deadline.map(|d| d.at), self.finish_by]
             .into_iter()
             .flatten()
             .min()
-            .unwrap_or_else(|| Instant::now() + self.limits().idle)
+            .unwrap_or_else(|| Instant::now() + self.idle())
     }
 
     fn expired(&mut self, now: Instant) -> Option<Closed> {
@@ -441,7 +493,7 @@ impl Connection {
         {
             return self.finishing.take();
         }
-        if self.idle_runs() && now >= self.last_activity + self.limits().idle {
+        if self.idle_runs() && now >= self.last_activity + self.idle() {
             return Some(if self.output.is_empty() {
                 Closed::Idle
             } else {

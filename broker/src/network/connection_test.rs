@@ -1,10 +1,11 @@
 //! Connections over real sockets, with a raw client and a fake table of handlers.
 
 use crate::network::connection::{ConnectionInfo, Dispatch};
+use crate::network::greeting::{Conversation, ConversationStep, Greeting};
 use crate::network::listener::{Endpoint, ListenerKind};
 use crate::network::pending::{Pending, Reply};
 use crate::network::{NetworkLimits, SocketServer};
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use kavka_common::{FileRegion, RegionSource, SystemClock};
 use kavka_config::SecurityProtocol;
 use kavka_protocol::Segment;
@@ -101,8 +102,42 @@ impl Dispatch for Fake {
         }
     }
 
-    fn four_letter_word(&self, word: [u8; 4]) -> Option<Bytes> {
-        (&word == b"ruok").then(|| Bytes::from_static(b"imok"))
+    fn greet(&self, _connection: &Arc<ConnectionInfo>, first_bytes: &[u8]) -> Greeting {
+        match first_bytes {
+            [_, _, _, _, ..] if first_bytes.starts_with(b"ruok") => {
+                Greeting::Answer(Bytes::from_static(b"imok"))
+            }
+            [_, _, _, _, ..] if first_bytes.starts_with(b"ECHO") => {
+                Greeting::Conversation(Box::new(Echo))
+            }
+            [_, _, _, _, ..] => Greeting::Kafka,
+            _ => Greeting::Incomplete,
+        }
+    }
+}
+
+/// Sends lines back; a line `bye` ends it.
+struct Echo;
+
+impl Conversation for Echo {
+    fn step(&mut self, input: &mut BytesMut) -> ConversationStep {
+        let Some(end) = input.iter().position(|b| *b == b'\n') else {
+            return ConversationStep::More;
+        };
+        let line = input.split_to(end + 1).freeze();
+        if &line[..] == b"bye\n" {
+            ConversationStep::SendAndClose(line)
+        } else {
+            ConversationStep::Send(line)
+        }
+    }
+
+    fn input_max_bytes(&self) -> usize {
+        100
+    }
+
+    fn idle(&self) -> Duration {
+        HANG
     }
 }
 
@@ -385,6 +420,24 @@ async fn zookeepers_words_are_answered_where_the_listener_does() {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"stat\n").await.unwrap();
     assert!(closed(&mut stream).await);
+}
+
+#[tokio::test]
+async fn another_protocol_may_take_the_connection() {
+    let server = server();
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    for part in [&b"EC"[..], b"HO\none", b"\ntwo\nbye\nlost"] {
+        stream.write_all(part).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(String::from_utf8(answer).unwrap(), "ECHO\none\ntwo\nbye\n");
+
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(b"ECHO").await.unwrap();
+    let _ = stream.write_all(&[b'x'; 200]).await;
+    assert!(closed(&mut stream).await, "its input is bounded");
 }
 
 #[tokio::test]

@@ -236,7 +236,8 @@ fn report(closed: &Closed, info: &ConnectionInfo, shared: &NetworkShared) {
         | Closed::ByPeerInFrame
         | Closed::Idle
         | Closed::ByHandler
-        | Closed::FourLetterWord
+        | Closed::CommandAnswered
+        | Closed::ByConversation(_)
         | Closed::Shutdown
         | Closed::Io(_) => {
             debug!(target: "org.apache.kafka.common.network.Selector", "[SocketServer listener={listener}] Connection {id} with {peer} disconnected: {closed}");
