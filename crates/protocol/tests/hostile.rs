@@ -315,7 +315,7 @@ fn setting(name: &str, default: u64) -> u64 {
 #[test]
 fn damaged_frames_are_refused_cheaply() {
     let frames = setting("KAVKA_HOSTILE_FRAMES", DEFAULT_FRAMES);
-    let mut random = Random(setting("KAVKA_HOSTILE_SEED", 0x6b61_766b_61));
+    let mut random = Random(setting("KAVKA_HOSTILE_SEED", 0x006b_6176_6b61));
     let targets = targets();
     let pairs: Vec<(usize, usize)> = targets
         .iter()
