@@ -6,6 +6,7 @@
 pub mod api;
 pub mod arguments;
 pub mod daemon;
+pub mod identity;
 pub mod logging;
 pub mod machine;
 pub mod network;
@@ -16,3 +17,4 @@ pub mod replica;
 pub mod server;
 pub mod start_error;
 pub mod stop_program;
+pub mod zookeeper_port;
