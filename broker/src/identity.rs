@@ -94,6 +94,13 @@ impl OpenDirs {
             .chain(self.metadata_dir.iter().flat_map(|dirs| dirs.dirs.iter()))
     }
 
+    /// The id of one of the directories.
+    pub fn directory_id(&self, path: &Path) -> Option<Uuid> {
+        self.each()
+            .find(|dir| dir.path() == path)
+            .and_then(|dir| dir.meta()?.directory_id)
+    }
+
     /// Checks that all directories tell the same, and that it is what the configuration says. With `stored_wins` (no id
     /// is configured) the stored node id is taken.
     pub fn identify(&self, configured: NodeId, stored_wins: bool) -> Result<Identity, StartError> {

@@ -3,98 +3,127 @@
 //! `start` and `stop` run in the main task; every other task and thread is spawned by a part that is started here.
 //! Kafka: kafka.server.{KafkaRaftServer, SharedServer, BrokerServer, ControllerServer}.
 
+mod config;
+mod controller_part;
+
+pub use config::ServerConfig;
+
 use crate::api::api_versions::{ApiVersionsAnswer, Features};
 use crate::api::dispatch::ApiTable;
 use crate::api::table;
+use crate::identity::{self, Identity, OpenDirs};
 use crate::machine;
 use crate::network::{Dispatch, Endpoint, ListenerKind, NetworkLimits, SocketServer};
-use crate::program::{Failure, KAFKA_VERSION, Program};
+use crate::program::{Failure, KAFKA_VERSION};
+use crate::quorum::MetadataQuorum;
+use crate::quorum::quorum_node::OnFatal;
 use crate::start_error::StartError;
+use crate::zookeeper_port::ZooKeeperPort;
+use controller_part::ControllerPart;
 use kavka_common::{Clock, SystemClock};
-use kavka_config::{BrokerConfig, Properties};
+use kavka_config::BrokerConfig;
+use kavka_storage::vfs::{RealVfs, Vfs};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tracing::{info, warn};
-
-/// Everything that the properties file decides.
-#[derive(Debug)]
-pub struct ServerConfig {
-    broker: Arc<BrokerConfig>,
-}
-
-impl ServerConfig {
-    pub fn read(program: Program, properties: &Properties) -> Result<Self, StartError> {
-        match program {
-            Program::KafkaServer => Ok(ServerConfig {
-                broker: Arc::new(BrokerConfig::from_properties(properties)?),
-            }),
-            Program::ZooKeeperServer => Err(StartError::runtime("not yet")),
-        }
-    }
-
-    pub fn node_id(&self) -> Option<i32> {
-        Some(self.broker.node_id().get())
-    }
-
-    /// As `process.roles` would say it.
-    pub fn roles(&self) -> String {
-        let mode = self.broker.mode();
-        [
-            mode.has_broker().then_some("broker"),
-            mode.has_controller().then_some("controller"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(",")
-    }
-}
+use tokio::sync::watch;
+use tracing::info;
 
 /// A running server.
 pub struct Server {
-    sockets: SocketServer,
     node_id: i32,
-    failed: tokio::sync::watch::Receiver<Option<String>>,
-    _fail: tokio::sync::watch::Sender<Option<String>>,
+    sockets: SocketServer,
+    controller: Option<ControllerPart>,
+    /// Locked until the very end.
+    dirs: OpenDirs,
+    failed: watch::Receiver<Option<String>>,
 }
 
 impl Server {
     pub async fn start(config: ServerConfig) -> Result<Server, StartError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let vfs: Arc<dyn Vfs> = Arc::new(RealVfs);
+        let (fail, failed) = watch::channel(None);
+        config.report();
         let broker = Arc::clone(&config.broker);
-        report_settings(&broker);
+        let mode = broker.mode();
 
         // Listeners are bound first: a port in use is the commonest mistake, and nothing has happened yet.
         let limits = NetworkLimits::from_config(&broker, machine::memory_bytes())?;
         let sockets = SocketServer::bind(&endpoints(&broker), limits, Arc::clone(&clock))?;
 
-        let broker_table: Arc<dyn Dispatch> = Arc::new(ApiTable::new(
-            ListenerKind::Broker,
-            table::broker_rows(),
-            ApiVersionsAnswer::new(no_features),
-            Arc::clone(&clock),
-        ));
-        let controller_table: Arc<dyn Dispatch> = Arc::new(ApiTable::new(
-            ListenerKind::Controller,
-            table::controller_rows(),
-            ApiVersionsAnswer::new(no_features),
-            Arc::clone(&clock),
-        ));
-        sockets.open(ListenerKind::Controller, &controller_table, None);
-        sockets.open(
-            ListenerKind::Broker,
-            &broker_table,
-            Some(broker.inter_broker_listener_name()),
-        );
+        // The locks of the log directories come before anything in them is read.
+        let log_dirs: Vec<PathBuf> = broker.log_dirs().iter().map(PathBuf::from).collect();
+        let metadata_log_dir = Path::new(broker.metadata_log_dir());
+        let mut dirs =
+            identity::open_dirs(&vfs, &log_dirs, metadata_log_dir, mode.has_controller())?;
+        let identity = dirs.identify(broker.node_id(), broker.node_id_is_generated())?;
+        let cluster_id = cluster_id(&dirs, &identity)?;
+        let node_id = identity.node_id;
+        dirs.format(&cluster_id, node_id, clock.wall_ms())?;
 
-        let node_id = broker.node_id().get();
+        let controller = if mode.has_controller() {
+            let part = ControllerPart::start(
+                &broker,
+                node_id,
+                dirs.directory_id(metadata_log_dir),
+                bound_port(&sockets, ListenerKind::Controller),
+                Arc::clone(&vfs),
+                Arc::clone(&clock),
+                report_failure(&fail, "the metadata quorum has died"),
+            )
+            .await?;
+            Some(part)
+        } else {
+            None
+        };
+
+        if let Some(controller) = &controller {
+            let quorum = Arc::clone(&controller.quorum);
+            let mut api_table = ApiTable::new(
+                ListenerKind::Controller,
+                table::controller_rows(),
+                ApiVersionsAnswer::new(move || Features::of(&quorum.image())),
+                Arc::clone(&clock),
+            );
+            if let Some(zookeeper) = config.zookeeper {
+                let port = ZooKeeperPort::new(
+                    zookeeper,
+                    node_id,
+                    cluster_id.clone(),
+                    Arc::clone(&controller.quorum) as Arc<dyn MetadataQuorum>,
+                );
+                api_table = api_table.with_greeter(Box::new(move |connection, bytes| {
+                    port.greet(connection, bytes)
+                }));
+            }
+            let dispatch: Arc<dyn Dispatch> = Arc::new(api_table);
+            sockets.open(ListenerKind::Controller, &dispatch, None);
+        }
+        if mode.has_broker() {
+            let dispatch: Arc<dyn Dispatch> = Arc::new(ApiTable::new(
+                ListenerKind::Broker,
+                table::broker_rows(),
+                ApiVersionsAnswer::new(|| Features {
+                    finalized_epoch: -1,
+                    ..Features::default()
+                }),
+                Arc::clone(&clock),
+            ));
+            sockets.open(
+                ListenerKind::Broker,
+                &dispatch,
+                Some(broker.inter_broker_listener_name()),
+            );
+        }
+
         info!(target: "org.apache.kafka.common.utils.AppInfoParser", "Kafka version: {KAFKA_VERSION}");
         info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={node_id}] Kafka Server started");
-        let (fail, failed) = tokio::sync::watch::channel(None);
         Ok(Server {
+            node_id: node_id.get(),
             sockets,
-            node_id,
+            controller,
+            dirs,
             failed,
-            _fail: fail,
         })
     }
 
@@ -116,17 +145,40 @@ impl Server {
 
     /// Stops in the reverse order of `start`.
     pub async fn stop(self) {
-        info!(target: "kafka.server.BrokerServer", "[BrokerServer id={}] shutting down", self.node_id);
+        info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={}] shutting down", self.node_id);
         self.sockets.shutdown().await;
-        info!(target: "kafka.server.BrokerServer", "[BrokerServer id={}] shut down completed", self.node_id);
+        if let Some(controller) = self.controller {
+            controller.stop().await;
+        }
+        drop(self.dirs);
+        info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={}] shut down completed", self.node_id);
     }
 }
 
-fn no_features() -> Features {
-    Features {
-        finalized_epoch: -1,
-        ..Features::default()
+/// The stored id of the cluster, or a new one for directories that hold nothing.
+fn cluster_id(dirs: &OpenDirs, identity: &Identity) -> Result<String, StartError> {
+    match &identity.cluster_id {
+        Some(stored) => Ok(stored.clone()),
+        None => {
+            dirs.check_empty()?;
+            Ok(identity::random_uuid()?.to_string())
+        }
     }
+}
+
+fn report_failure(fail: &watch::Sender<Option<String>>, what: &'static str) -> OnFatal {
+    let fail = fail.clone();
+    Box::new(move |why| {
+        fail.send_replace(Some(format!("{what}: {why}")));
+    })
+}
+
+fn bound_port(sockets: &SocketServer, kind: ListenerKind) -> u16 {
+    sockets
+        .listeners()
+        .iter()
+        .find(|listener| listener.kind == kind)
+        .map_or(0, |listener| listener.address.port())
 }
 
 fn endpoints(config: &BrokerConfig) -> Vec<Endpoint> {
@@ -146,20 +198,4 @@ fn endpoints(config: &BrokerConfig) -> Vec<Endpoint> {
         );
     }
     endpoints
-}
-
-/// Says once what is odd about the settings.
-fn report_settings(config: &BrokerConfig) {
-    const CONFIG: &str = "kafka.server.KafkaConfig";
-    for warning in config.warnings() {
-        warn!(target: CONFIG, "{warning}");
-    }
-    let unknown = config.unknown_keys();
-    if !unknown.is_empty() {
-        warn!(target: CONFIG, "These configurations '{unknown:?}' were supplied but are not used yet.");
-    }
-    let unacted = config.unacted_keys(NetworkLimits::KEYS);
-    if !unacted.is_empty() {
-        info!(target: CONFIG, "Accepted, and without effect in this version: {}", unacted.join(", "));
-    }
 }

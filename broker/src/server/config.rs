@@ -1,0 +1,110 @@
+//! What the properties file decides, for both programs: a broker's file, or ZooKeeper's.
+//! Not here: the settings themselves (crates/config).
+//! Read once, before any thread exists.
+//! Kafka: KafkaConfig; ZooKeeper: QuorumPeerConfig.
+
+use super::controller_part;
+use crate::network::NetworkLimits;
+use crate::program::Program;
+use crate::start_error::StartError;
+use kavka_config::zookeeper::ZooKeeperConfig;
+use kavka_config::{BrokerConfig, Properties};
+use std::path::Path;
+use std::sync::Arc;
+use tracing::{info, warn};
+
+const LOGGER: &str = "kafka.server.KafkaConfig";
+
+/// Everything that the properties file decides.
+#[derive(Debug)]
+pub struct ServerConfig {
+    pub broker: Arc<BrokerConfig>,
+    /// Of a quorum node that stands in for a ZooKeeper server.
+    pub zookeeper: Option<ZooKeeperConfig>,
+}
+
+impl ServerConfig {
+    pub fn read(program: Program, properties: &Properties) -> Result<Self, StartError> {
+        match program {
+            Program::KafkaServer => Ok(ServerConfig {
+                broker: Arc::new(BrokerConfig::from_properties(properties)?),
+                zookeeper: None,
+            }),
+            Program::ZooKeeperServer => {
+                let zookeeper = ZooKeeperConfig::from_properties(properties)?;
+                let my_id = if zookeeper.needs_my_id() {
+                    my_id(&zookeeper.data_dir)?
+                } else {
+                    None
+                };
+                let quorum_node = zookeeper.quorum_node_properties(my_id)?;
+                Ok(ServerConfig {
+                    broker: Arc::new(BrokerConfig::from_properties(&quorum_node)?),
+                    zookeeper: Some(zookeeper),
+                })
+            }
+        }
+    }
+
+    pub fn node_id(&self) -> Option<i32> {
+        Some(self.broker.node_id().get())
+    }
+
+    /// As `process.roles` would say it.
+    pub fn roles(&self) -> String {
+        let mode = self.broker.mode();
+        [
+            mode.has_broker().then_some("broker"),
+            mode.has_controller().then_some("controller"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(",")
+    }
+
+    /// Says once what is odd about the settings.
+    pub fn report(&self) {
+        if let Some(zookeeper) = &self.zookeeper {
+            for warning in &zookeeper.warnings {
+                warn!(target: LOGGER, "{warning}");
+            }
+            return;
+        }
+        for warning in self.broker.warnings() {
+            warn!(target: LOGGER, "{warning}");
+        }
+        let unknown = self.broker.unknown_keys();
+        if !unknown.is_empty() {
+            warn!(target: LOGGER, "These configurations '[{}]' were supplied but are not used yet.", unknown.join(", "));
+        }
+        let acted_on = [NetworkLimits::KEYS, controller_part::KEYS].concat();
+        let unacted = self.broker.unacted_keys(&acted_on);
+        if !unacted.is_empty() {
+            info!(target: LOGGER, "Accepted, and without effect in this version: {}", unacted.join(", "));
+        }
+    }
+}
+
+/// The number in `<dataDir>/myid`; `None` when there is no such file.
+fn my_id(data_dir: &str) -> Result<Option<i32>, StartError> {
+    let path = Path::new(data_dir).join("myid");
+    #[allow(clippy::disallowed_methods)] // the program's own file, not the broker's storage
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text.trim().parse().map(Some).map_err(|_| {
+            StartError::thrown(
+                "java.lang.IllegalArgumentException",
+                format!("serverid {} is not a number", text.trim()),
+            )
+            .with_remedy(format!(
+                "{} holds the N of this server's server.N line",
+                path.display()
+            ))
+        }),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StartError::thrown(
+            "java.io.IOException",
+            format!("{}: {e}", path.display()),
+        )),
+    }
+}
