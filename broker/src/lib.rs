@@ -5,15 +5,16 @@
 
 pub mod api;
 pub mod arguments;
+pub mod controller;
 pub mod daemon;
 pub mod identity;
 pub mod logging;
 pub mod machine;
+pub mod metadata;
 pub mod network;
 pub mod pid_file;
 pub mod program;
 pub mod quorum;
-pub mod replica;
 pub mod server;
 pub mod start_error;
 pub mod stop_program;

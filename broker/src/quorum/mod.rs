@@ -9,6 +9,7 @@ pub mod index_file;
 pub mod log_store;
 pub mod metadata_log;
 pub mod no_peers;
+pub mod observers;
 pub mod quorum_node;
 pub mod snapshot_file;
 pub mod state_machine;
@@ -20,7 +21,8 @@ mod log_store_test;
 #[cfg(test)]
 mod quorum_node_test;
 
-pub use quorum_node::{QuorumNode, QuorumOpenError, QuorumSettings};
+pub use observers::Observers;
+pub use quorum_node::{OnFatal, QuorumNode, QuorumOpenError, QuorumSettings};
 pub use snapshot_file::SnapshotId;
 pub use types::{AppliedBatch, VoterEndpoint, VoterNode};
 

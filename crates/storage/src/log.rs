@@ -317,7 +317,3 @@ pub struct ClosedLog {
 #[cfg(test)]
 #[path = "log/log_test.rs"]
 mod tests;
-
-#[cfg(test)]
-#[path = "log/crash_test.rs"]
-mod crash_tests;

@@ -1,0 +1,174 @@
+//! The way to the active controller, on this node or another, for everybody in the broker who needs a decision.
+//! Not here: deciding (shell.rs), connections (remote.rs), waiting until the decision is visible (metadata/cache.rs).
+//! Cheap to share; a request runs in the task of who sends it.
+//! Kafka: NodeToControllerChannelManager, ForwardingManager; KIP-590.
+
+use super::refusal::refuse;
+use super::remote::{RemoteController, RemoteError};
+use super::shell::{ControllerError, ControllerHandle};
+use kavka_common::Offset;
+use kavka_protocol::{AnyRequest, AnyResponse, ApiKey, ErrorCode, Request};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The highest version that both sides know.
+pub const HIGHEST_VERSION: i16 = -1;
+
+/// No answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    #[error(transparent)]
+    Local(#[from] ControllerError),
+    #[error("the controller answered {} with another response", .0.name())]
+    WrongResponse(ApiKey),
+}
+
+impl ChannelError {
+    /// What a client is told.
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            ChannelError::Remote(RemoteError::NotForwarded(_))
+            | ChannelError::Local(ControllerError::Unsupported(_)) => ErrorCode::UnsupportedVersion,
+            ChannelError::Remote(RemoteError::Refused(_)) | ChannelError::WrongResponse(_) => {
+                ErrorCode::UnknownServerError
+            }
+            ChannelError::Remote(_) | ChannelError::Local(ControllerError::Stopped) => {
+                ErrorCode::RequestTimedOut
+            }
+            ChannelError::Local(ControllerError::NotActive(_) | ControllerError::Lost) => {
+                ErrorCode::NotController
+            }
+        }
+    }
+}
+
+/// An answer. `last_offset` is known when the controller is on this node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControllerAnswer {
+    pub response: AnyResponse,
+    /// How far the metadata must be read to see the effect.
+    pub last_offset: Option<Offset>,
+}
+
+/// The way to the active controller.
+pub struct ControllerChannel {
+    local: Option<ControllerHandle>,
+    remote: Option<Arc<RemoteController>>,
+    timeout: Duration,
+}
+
+impl ControllerChannel {
+    /// At least one of the two. `timeout` is for requests that do not say how long they may take.
+    pub fn new(
+        local: Option<ControllerHandle>,
+        remote: Option<Arc<RemoteController>>,
+        timeout: Duration,
+    ) -> Self {
+        assert!(local.is_some() || remote.is_some());
+        ControllerChannel {
+            local,
+            remote,
+            timeout,
+        }
+    }
+
+    pub fn local(&self) -> Option<&ControllerHandle> {
+        self.local.as_ref()
+    }
+
+    pub fn remote(&self) -> Option<&Arc<RemoteController>> {
+        self.remote.as_ref()
+    }
+
+    /// Has a request decided by the active controller.
+    pub async fn send(
+        &self,
+        api_version: i16,
+        request: AnyRequest,
+    ) -> Result<ControllerAnswer, ChannelError> {
+        let timeout = self.timeout;
+        self.send_within(api_version, request, timeout).await
+    }
+
+    /// As `send`, with the caller's patience.
+    pub async fn send_within(
+        &self,
+        api_version: i16,
+        request: AnyRequest,
+        timeout: Duration,
+    ) -> Result<ControllerAnswer, ChannelError> {
+        if let Some(local) = &self.local {
+            let newest = || {
+                request
+                    .api_key()
+                    .versions()
+                    .map_or(0, |versions| *versions.end())
+            };
+            let local_version = if api_version == HIGHEST_VERSION {
+                newest()
+            } else {
+                api_version
+            };
+            // The copy is for the case that another node must be asked.
+            let copy = self.remote.is_some().then(|| request.clone());
+            match (local.handle(local_version, request).await, copy) {
+                (Ok(handled), _) => {
+                    return Ok(ControllerAnswer {
+                        response: handled.response,
+                        last_offset: Some(handled.last_offset),
+                    });
+                }
+                (Err(ControllerError::NotActive(_)), Some(request)) => {
+                    return self.send_remote(api_version, &request, timeout).await;
+                }
+                (Err(error), _) => return Err(error.into()),
+            }
+        }
+        self.send_remote(api_version, &request, timeout).await
+    }
+
+    async fn send_remote(
+        &self,
+        api_version: i16,
+        request: &AnyRequest,
+        timeout: Duration,
+    ) -> Result<ControllerAnswer, ChannelError> {
+        let remote = self.remote.as_ref().expect("checked by the callers");
+        Ok(ControllerAnswer {
+            response: remote.send(api_version, request, timeout).await?,
+            last_offset: None,
+        })
+    }
+
+    /// As `send`, with the answer in every case: a failure becomes the error codes of the API's response. None for an
+    /// API that the controller does not have.
+    pub async fn send_or_refuse(
+        &self,
+        api_version: i16,
+        request: AnyRequest,
+    ) -> Option<ControllerAnswer> {
+        let refusal = |error: &ChannelError| {
+            let message = error.to_string();
+            refuse(&request, error.error_code(), Some(&message))
+        };
+        match self.send(api_version, request.clone()).await {
+            Ok(answer) => Some(answer),
+            Err(error) => refusal(&error).map(|response| ControllerAnswer {
+                response,
+                last_offset: None,
+            }),
+        }
+    }
+
+    /// A request of this broker's own, in the highest version.
+    pub async fn call<R>(&self, request: R) -> Result<R::Response, ChannelError>
+    where
+        R: Request + Into<AnyRequest>,
+        R::Response: TryFrom<AnyResponse>,
+    {
+        let answer = self.send(HIGHEST_VERSION, request.into()).await?;
+        R::Response::try_from(answer.response).map_err(|_| ChannelError::WrongResponse(R::API_KEY))
+    }
+}

@@ -1,0 +1,18 @@
+//! The controller of this node: runs the pure core (crates/controller) on the metadata quorum, and the way to reach the
+//! active controller from anywhere.
+//! Not here: decisions (crates/controller), replication of records (quorum/), listeners (api/).
+//! One task owns the active controller; requests reach it through a bounded queue.
+//! Kafka: org.apache.kafka.controller.QuorumController, kafka.server.NodeToControllerChannelManager; KIP-500, KIP-631.
+
+mod channel;
+mod refusal;
+mod remote;
+mod shell;
+
+#[cfg(test)]
+mod shell_test;
+
+pub use channel::{ChannelError, ControllerAnswer, ControllerChannel, HIGHEST_VERSION};
+pub use refusal::{is_not_controller, refuse};
+pub use remote::{RemoteController, RemoteError, SeedOrigin, Seeds};
+pub use shell::{ControllerError, ControllerHandle, Handled, ShellSettings};

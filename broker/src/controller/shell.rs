@@ -1,0 +1,506 @@
+//! The active controller's task: one request at a time through the core, its records through the quorum, its answer on
+//! commit. Requests that arrive while a batch is on its way share the next batch.
+//! Not here: decisions, the log, finding the active controller.
+//! One task; owns `Soft` and the image with the records in flight, and drops both on losing leadership.
+//! Kafka: QuorumController (its event queue, deferredEventQueue, claim and renounce); KIP-500, KIP-631.
+
+use crate::quorum::{AppliedBatch, MetadataQuorum, OnFatal, QuorumAppendError, QuorumLeader};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kavka_common::{BrokerEpoch, Clock, LeaderEpoch, NodeId, Offset};
+use kavka_controller::{Controller, ControllerConfig, Moment, Soft, UnsupportedRequest};
+use kavka_metadata::MetadataImage;
+use kavka_protocol::{AnyRequest, AnyResponse, MetadataRecord};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{error, info};
+
+const LOGGER: &str = "org.apache.kafka.controller.QuorumController";
+/// Requests that wait for the controller's task; more make the callers wait.
+const QUEUE_MAX: usize = 1024;
+/// Records that one batch collects before the rest waits for the next.
+const BATCH_RECORDS_MAX: usize = 10_000;
+/// How long the task sleeps when the core has no deadline.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Why a request has no answer from this node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControllerError {
+    /// Another node is the active controller. Nothing of the request was done here.
+    #[error("The active controller appears to be node {}.", .0.map_or(-1, NodeId::get))]
+    NotActive(Option<NodeId>),
+    /// Leadership was lost while the request's records were on their way: they may or may not be committed.
+    #[error("This node lost the leadership of the metadata quorum while it handled the request.")]
+    Lost,
+    #[error(transparent)]
+    Unsupported(#[from] UnsupportedRequest),
+    #[error("The controller has stopped.")]
+    Stopped,
+}
+
+/// An answer, and how much of the metadata log must be seen to see its effect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handled {
+    pub response: AnyResponse,
+    pub last_offset: Offset,
+}
+
+type Reply = oneshot::Sender<Result<Handled, ControllerError>>;
+
+enum Command {
+    Request {
+        api_version: i16,
+        request: Box<AnyRequest>,
+        reply: Reply,
+    },
+    /// A broker's process is known to be gone.
+    Fence {
+        broker_id: NodeId,
+        broker_epoch: BrokerEpoch,
+    },
+}
+
+/// What the shell needs besides the core's own settings.
+pub struct ShellSettings {
+    pub config: ControllerConfig,
+    /// Records of a new cluster, from the bootstrap checkpoint or the defaults.
+    pub bootstrap: Vec<MetadataRecord>,
+    /// A panic of the task is our bug and leaves the cluster without decisions: the process must end.
+    pub on_fatal: OnFatal,
+}
+
+/// The way to the controller of this node.
+#[derive(Clone, Debug)]
+pub struct ControllerHandle {
+    commands: mpsc::Sender<Command>,
+    active: watch::Receiver<Option<LeaderEpoch>>,
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Command::Request { request, .. } => f.write_str(request.api_key().name()),
+            Command::Fence { broker_id, .. } => write!(f, "Fence({broker_id})"),
+        }
+    }
+}
+
+impl ControllerHandle {
+    /// Starts the task. It ends when the last handle is gone.
+    pub fn start(
+        settings: ShellSettings,
+        quorum: Arc<dyn MetadataQuorum>,
+        clock: Arc<dyn Clock>,
+    ) -> ControllerHandle {
+        let (commands, queue) = mpsc::channel(QUEUE_MAX);
+        let (active_sender, active) = watch::channel(None);
+        let shell = Shell {
+            core: Controller::new(settings.config),
+            bootstrap: settings.bootstrap,
+            leader: quorum.leader(),
+            high_watermark: quorum.high_watermark(),
+            quorum,
+            clock,
+            queue,
+            active_sender,
+            active: None,
+        };
+        let on_fatal = settings.on_fatal;
+        tokio::spawn(async move {
+            if AssertUnwindSafe(shell.run()).catch_unwind().await.is_err() {
+                error!(target: LOGGER, "the controller's task has panicked");
+                on_fatal("the controller's task panicked".into());
+            }
+        });
+        ControllerHandle { commands, active }
+    }
+
+    /// Decides a request here, if this node is the active controller. Answered when its records are committed.
+    pub async fn handle(
+        &self,
+        api_version: i16,
+        request: AnyRequest,
+    ) -> Result<Handled, ControllerError> {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Request {
+            api_version,
+            request: Box::new(request),
+            reply,
+        };
+        self.commands
+            .send(command)
+            .await
+            .map_err(|_| ControllerError::Stopped)?;
+        answer.await.unwrap_or(Err(ControllerError::Stopped))
+    }
+
+    /// Takes a broker out at once, because its process is known to be gone.
+    pub async fn fence(&self, broker_id: NodeId, broker_epoch: BrokerEpoch) {
+        let _ = self
+            .commands
+            .send(Command::Fence {
+                broker_id,
+                broker_epoch,
+            })
+            .await;
+    }
+
+    /// The epoch in which this node is the active controller.
+    pub fn active(&self) -> watch::Receiver<Option<LeaderEpoch>> {
+        self.active.clone()
+    }
+}
+
+/// An answer that waits for a commit.
+struct Parked {
+    records: usize,
+    response: AnyResponse,
+    reply: Reply,
+}
+
+struct Active {
+    epoch: LeaderEpoch,
+    soft: Soft,
+    /// With all records that were decided, committed or not.
+    image: MetadataImage,
+    next_offset: Offset,
+    /// Decided, not proposed yet.
+    records: Vec<MetadataRecord>,
+    parked: Vec<Parked>,
+    /// Proposed: the answers of the batch, and its commit.
+    proposed: Vec<Parked>,
+    commit: Option<BoxFuture<'static, Result<AppliedBatch, QuorumAppendError>>>,
+}
+
+struct Shell {
+    core: Controller,
+    bootstrap: Vec<MetadataRecord>,
+    quorum: Arc<dyn MetadataQuorum>,
+    clock: Arc<dyn Clock>,
+    leader: watch::Receiver<QuorumLeader>,
+    high_watermark: watch::Receiver<Offset>,
+    queue: mpsc::Receiver<Command>,
+    active_sender: watch::Sender<Option<LeaderEpoch>>,
+    active: Option<Active>,
+}
+
+enum Event {
+    Leader,
+    /// Only while the node leads and waits for its log to be committed.
+    CaughtUp,
+    Committed(Result<AppliedBatch, QuorumAppendError>),
+    Command(Option<Command>),
+    Deadline,
+}
+
+impl Shell {
+    async fn run(mut self) {
+        self.follow_leader();
+        loop {
+            self.propose();
+            match self.next_event().await {
+                Event::Leader => self.follow_leader(),
+                Event::CaughtUp => self.try_activate(),
+                Event::Committed(result) => self.committed(result),
+                Event::Command(Some(command)) => self.command(command),
+                Event::Command(None) => {
+                    self.resign("the node stops");
+                    return;
+                }
+                Event::Deadline => self.tick(),
+            }
+        }
+    }
+
+    async fn next_event(&mut self) -> Event {
+        let leads = self.leads();
+        let deadline = match &self.active {
+            Some(active) => self
+                .core
+                .next_deadline_ms(&active.image, &active.soft)
+                .map_or(IDLE, |deadline_ms| {
+                    let wait_ms = deadline_ms.saturating_sub(self.clock.monotonic_ms());
+                    Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
+                }),
+            None => IDLE,
+        };
+        let waits_for_log = self.active.is_none() && leads;
+        let commit = self
+            .active
+            .as_mut()
+            .and_then(|active| active.commit.as_mut());
+        let on_the_way = commit.is_some();
+        tokio::select! {
+            biased;
+            changed = self.leader.changed() => match changed {
+                Ok(()) => Event::Leader,
+                Err(_) => Event::Command(None),
+            },
+            result = async { commit.expect("guarded").await }, if on_the_way => Event::Committed(result),
+            _ = self.high_watermark.changed(), if waits_for_log => Event::CaughtUp,
+            command = self.queue.recv() => Event::Command(command),
+            () = tokio::time::sleep(deadline) => Event::Deadline,
+        }
+    }
+
+    fn leads(&self) -> bool {
+        self.leader.borrow().leader_id == Some(self.quorum.node_id())
+    }
+
+    fn follow_leader(&mut self) {
+        let leader = *self.leader.borrow_and_update();
+        if let Some(active) = &self.active
+            && (leader.leader_id != Some(self.quorum.node_id()) || leader.epoch != active.epoch)
+        {
+            self.resign("another leader, or none");
+        }
+        self.try_activate();
+    }
+
+    /// Becomes active once all that earlier leaders left in the log is committed and in the image.
+    fn try_activate(&mut self) {
+        let leader = *self.leader.borrow();
+        if self.active.is_some() || leader.leader_id != Some(self.quorum.node_id()) {
+            return;
+        }
+        let (_, log_end_offset) = self.quorum.log_offsets();
+        let image = self.quorum.image();
+        if image.last_offset + 1 != log_end_offset || image.last_epoch != leader.epoch {
+            return;
+        }
+        let now_ms = self.clock.monotonic_ms();
+        info!(target: LOGGER, "[QuorumController id={}] Becoming the active controller at epoch {}, next write offset {log_end_offset}.", self.quorum.node_id(), leader.epoch);
+        let soft = self.core.activate(&image, now_ms);
+        let records = self.core.activation_records(&image, self.bootstrap.clone());
+        self.active = Some(Active {
+            epoch: leader.epoch,
+            soft,
+            image,
+            next_offset: log_end_offset,
+            records: Vec::new(),
+            parked: Vec::new(),
+            proposed: Vec::new(),
+            commit: None,
+        });
+        self.active_sender.send_replace(Some(leader.epoch));
+        self.take(records);
+        self.tick();
+    }
+
+    /// Takes records into the speculative image and the next batch.
+    fn take(&mut self, records: Vec<MetadataRecord>) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        if records.is_empty() {
+            return;
+        }
+        let count = Offset::try_from(records.len()).expect("a batch is far smaller");
+        let last_offset = active.next_offset + count - 1;
+        // The core checked them against this very image: records that do not fit are our bug, and would stop every node.
+        let (image, _) = active
+            .image
+            .apply(last_offset, active.epoch, &records)
+            .expect("the core's records fit the image that it saw");
+        active.image = image;
+        active.next_offset = last_offset + 1;
+        active.records.extend(records);
+    }
+
+    fn moment(&self, next_offset: Offset) -> Moment {
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).expect("the machine has entropy");
+        Moment {
+            now_ms: self.clock.monotonic_ms(),
+            next_offset,
+            seed,
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Request {
+                api_version,
+                request,
+                reply,
+            } => self.request(api_version, &request, reply),
+            Command::Fence {
+                broker_id,
+                broker_epoch,
+            } => {
+                let Some(next_offset) = self.active.as_ref().map(|active| active.next_offset)
+                else {
+                    return;
+                };
+                let moment = self.moment(next_offset);
+                let records = match &mut self.active {
+                    Some(active) => self.core.fence_broker(
+                        &active.image,
+                        &mut active.soft,
+                        &moment,
+                        broker_id,
+                        broker_epoch,
+                    ),
+                    None => return,
+                };
+                self.take(records);
+            }
+        }
+    }
+
+    fn request(&mut self, api_version: i16, request: &AnyRequest, reply: Reply) {
+        let leader = self.leader.borrow().leader_id;
+        let Some(next_offset) = self.active.as_ref().map(|active| active.next_offset) else {
+            let other = leader.filter(|id| *id != self.quorum.node_id());
+            let _ = reply.send(Err(ControllerError::NotActive(other)));
+            return;
+        };
+        let moment = self.moment(next_offset);
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        if let AnyRequest::BrokerRegistration(registration) = request {
+            // This process holds the node's directories, so an earlier life of its broker is over: no need to wait for
+            // that life's session to lapse.
+            let own = NodeId(registration.broker_id);
+            let reborn = own == self.quorum.node_id()
+                && active
+                    .image
+                    .cluster
+                    .broker(own)
+                    .is_some_and(|old| old.incarnation_id != registration.incarnation_id);
+            if reborn {
+                active.soft.sessions.remove(&own);
+            }
+        }
+        let outcome = self.core.handle(
+            &active.image,
+            &mut active.soft,
+            &moment,
+            api_version,
+            request,
+        );
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(unsupported) => {
+                let _ = reply.send(Err(unsupported.into()));
+                return;
+            }
+        };
+        let parked = Parked {
+            records: outcome.records.len(),
+            response: outcome.response,
+            reply,
+        };
+        if outcome.records.is_empty() && active.records.is_empty() {
+            // A read; but what it saw may still be on its way.
+            if active.commit.is_some() {
+                active.proposed.push(parked);
+            } else {
+                answer(parked, active.next_offset - 1);
+            }
+            return;
+        }
+        active.parked.push(parked);
+        self.take(outcome.records);
+    }
+
+    /// Proposes what was decided, unless a batch is on its way.
+    fn propose(&mut self) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        if active.commit.is_some() || active.records.is_empty() {
+            return;
+        }
+        let count = Offset::try_from(active.records.len()).expect("a batch is far smaller");
+        let base_offset = active.next_offset - count;
+        let mut batch = std::mem::take(&mut active.records);
+        let mut waiting = std::mem::take(&mut active.parked);
+        // A request's records stay together. Without any request (ticks, activation) all go.
+        let mut taken = 0;
+        let mut answers = 0;
+        for parked in &waiting {
+            if taken >= BATCH_RECORDS_MAX {
+                break;
+            }
+            taken += parked.records;
+            answers += 1;
+        }
+        if answers < waiting.len() && batch.len() > taken {
+            active.records = batch.split_off(taken);
+            active.parked = waiting.split_off(answers);
+        }
+        active.proposed = waiting;
+        active.commit = Some(self.quorum.append(active.epoch, base_offset, batch));
+    }
+
+    fn committed(&mut self, result: Result<AppliedBatch, QuorumAppendError>) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        active.commit = None;
+        match result {
+            Ok(applied) => {
+                for parked in std::mem::take(&mut active.proposed) {
+                    answer(parked, applied.last_offset);
+                }
+            }
+            Err(reason) => {
+                if !matches!(reason, QuorumAppendError::NotLeader { .. }) {
+                    error!(target: LOGGER, "a batch of metadata records was not committed: {reason}");
+                }
+                self.resign("a batch was not committed");
+                // If this node leads after all, its log says what became of the batch.
+                self.try_activate();
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        // Each call does one thing, so that every decision sees the one before.
+        loop {
+            let Some(next_offset) = self.active.as_ref().map(|active| active.next_offset) else {
+                return;
+            };
+            let moment = self.moment(next_offset);
+            let records = match &mut self.active {
+                Some(active) => self.core.on_tick(&active.image, &mut active.soft, &moment),
+                None => return,
+            };
+            if records.is_empty() {
+                return;
+            }
+            self.take(records);
+        }
+    }
+
+    /// Drops everything that is not committed.
+    fn resign(&mut self, why: &str) {
+        let Some(active) = self.active.take() else {
+            return;
+        };
+        info!(target: LOGGER, "[QuorumController id={}] Renouncing the leadership at epoch {}: {why}.", self.quorum.node_id(), active.epoch);
+        self.active_sender.send_replace(None);
+        let leader = self.leader.borrow().leader_id;
+        let other = leader.filter(|id| *id != self.quorum.node_id());
+        for parked in active.parked {
+            let _ = parked.reply.send(Err(ControllerError::NotActive(other)));
+        }
+        for parked in active.proposed {
+            let _ = parked.reply.send(Err(ControllerError::Lost));
+        }
+        // The commit's future is dropped: the engine finishes or forgets the batch on its own.
+        drop(active.commit);
+    }
+}
+
+fn answer(parked: Parked, last_offset: Offset) {
+    // Nobody may be waiting any more.
+    let _ = parked.reply.send(Ok(Handled {
+        response: parked.response,
+        last_offset,
+    }));
+}
