@@ -11,9 +11,7 @@ use kavka_common::{BrokerEpoch, LeaderEpoch, NodeId, Offset, Uuid};
 use kavka_config::dynamic::{Layers, Overrides};
 use kavka_config::source::Described;
 use kavka_config::{BrokerConfig, Value};
-use kavka_metadata::{
-    BrokerRegistration, ConfigResource, MetadataImage, MetadataRecord, ResourceConfig,
-};
+use kavka_metadata::{BrokerRegistration, ConfigResource, MetadataImage, MetadataRecord};
 use kavka_protocol::{AnyRequest, AnyResponse, ApiKey, ErrorCode};
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -109,14 +107,14 @@ impl<'a> Scope<'a> {
     pub fn layers(&self) -> &Layers {
         self.layers.get_or_init(|| Layers {
             file: Arc::clone(&self.config.file),
-            dynamic_default: overrides(self.image.configs.broker_default()),
-            dynamic_broker: overrides(self.image.configs.broker(self.config.node_id)),
+            dynamic_default: self.stored(&ConfigResource::broker_default()),
+            dynamic_broker: self.stored(&ConfigResource::broker(self.config.node_id)),
         })
     }
 
     /// The stored settings of a resource.
     pub fn stored(&self, resource: &ConfigResource) -> Overrides {
-        overrides(self.image.configs.get(resource))
+        self.image.configs.overrides(resource)
     }
 
     /// Every setting of a topic with these overrides, by name.
@@ -207,10 +205,7 @@ impl<'a> Scope<'a> {
 
     /// A refusal with the message that Kafka gives when there is nothing particular to say.
     pub fn default_message(&self, error: ErrorCode) -> ApiError {
-        match default_message(error) {
-            Some(message) => ApiError::new(error, message),
-            None => ApiError::of(error),
-        }
+        ApiError::new(error, error.message())
     }
 }
 
@@ -223,36 +218,6 @@ fn all_cordoned(broker: &BrokerRegistration) -> bool {
             .directories
             .iter()
             .all(|directory| cordoned.contains(directory))
-}
-
-fn overrides(stored: Option<&ResourceConfig>) -> Overrides {
-    stored
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| (key.to_string(), value.to_string()))
-        .collect()
-}
-
-/// Texts of Kafka's Errors enum, for those that the controller answers without a text of its own.
-fn default_message(error: ErrorCode) -> Option<&'static str> {
-    Some(match error {
-        ErrorCode::UnknownServerError => {
-            "The server experienced an unexpected error when processing the request."
-        }
-        ErrorCode::UnknownTopicOrPartition => "This server does not host this topic-partition.",
-        ErrorCode::UnknownTopicId => "This server does not host this topic ID.",
-        ErrorCode::InvalidRequest => {
-            "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
-        }
-        ErrorCode::TopicDeletionDisabled => "Topic deletion is disabled.",
-        ErrorCode::PreferredLeaderNotAvailable => "The preferred leader was not available.",
-        ErrorCode::EligibleLeadersNotAvailable => {
-            "Eligible topic partition leaders are not available."
-        }
-        ErrorCode::ElectionNotNeeded => "Leader election not needed for topic partition.",
-        ErrorCode::NoReassignmentInProgress => "No partition reassignment is in progress.",
-        _ => return None,
-    })
 }
 
 /// The controller's core. Without state of its own: hard state is the image, soft state comes in.

@@ -5,6 +5,7 @@
 use crate::Map;
 use kavka_common::NodeId;
 use kavka_protocol::messages::ConfigRecord;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a setting belongs to (ConfigResource.Type).
@@ -111,6 +112,14 @@ impl ConfigsImage {
 
     pub fn value(&self, resource: &ConfigResource, key: &str) -> Option<&Arc<str>> {
         self.resources.get(resource)?.get(key)
+    }
+
+    /// The stored settings of a resource as plain text, for crates/config.
+    pub fn overrides(&self, resource: &ConfigResource) -> BTreeMap<String, String> {
+        let stored = self.resources.get(resource).into_iter().flatten();
+        stored
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect()
     }
 
     /// Overrides of one topic.
