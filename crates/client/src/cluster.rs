@@ -113,6 +113,45 @@ impl Cluster {
         }
     }
 
+    /// Sends to the controller's stand-in, found anew after each failure: it may have moved.
+    pub async fn call_controller<R: Request>(
+        &mut self,
+        what: &str,
+        request: &R,
+    ) -> Result<R::Response, ClientError> {
+        self.call_controller_versioned(what, |_| request).await
+    }
+
+    /// As `call_controller`, with a request that depends on the version which is going to be spoken.
+    pub async fn call_controller_versioned<'r, R: Request + 'r>(
+        &mut self,
+        what: &str,
+        request: impl Fn(i16) -> &'r R,
+    ) -> Result<R::Response, ClientError> {
+        self.retrying(what, async |cluster| {
+            let node = cluster.controller(what).await?;
+            let result = match cluster.node(node).await {
+                Ok(connection) => {
+                    let version = connection.version_of(R::API_KEY).unwrap_or_default();
+                    connection.call(request(version)).await
+                }
+                Err(error) => Err(error),
+            };
+            if result.is_err() {
+                cluster.connections.remove(&node);
+                cluster.brokers.clear();
+                cluster.controller = NodeId::NONE;
+            }
+            result
+        })
+        .await
+    }
+
+    /// The time that a request gives the broker, where it has a field for it.
+    pub fn server_timeout_ms(&self) -> i32 {
+        i32::try_from(self.config.request_timeout_ms).unwrap_or(i32::MAX)
+    }
+
     /// Asks for metadata of the given topics (`None`: all) without creating any, and remembers the brokers.
     pub async fn metadata(
         &mut self,

@@ -5,6 +5,7 @@
 //! Kafka: org.apache.kafka.clients.{NetworkClient, Metadata, admin.KafkaAdminClient}.
 
 pub mod address;
+pub mod admin;
 pub mod cluster;
 pub mod config;
 pub mod connection;
