@@ -15,6 +15,7 @@ pub mod network;
 pub mod pid_file;
 pub mod program;
 pub mod quorum;
+pub mod replica;
 pub mod server;
 pub mod start_error;
 pub mod stop_program;

@@ -5,8 +5,16 @@
 
 pub mod api_versions;
 pub mod context;
+pub mod delete_records;
+pub mod describe_log_dirs;
+pub mod describe_producers;
 pub mod dispatch;
 pub mod errors;
+pub mod fetch;
+pub mod init_producer_id;
+pub mod list_offsets;
+pub mod offset_for_leader_epoch;
+pub mod produce;
 pub mod table;
 
 pub use context::{Principal, RequestContext};

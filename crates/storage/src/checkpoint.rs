@@ -34,6 +34,10 @@ fn read_lines<T>(
     };
     let text =
         std::str::from_utf8(&content).map_err(|_| StorageError::corrupt(path, "not UTF-8"))?;
+    // The last line may be cut in the middle of a number and still look like one.
+    if !text.ends_with('\n') {
+        return Err(StorageError::corrupt(path, "the last line is not complete"));
+    }
     let mut lines = text.lines();
     match lines.next() {
         Some(VERSION) => {}
@@ -98,16 +102,26 @@ pub fn write_offsets<'a>(
     replace_file(vfs, path, content.as_bytes(), Durability::Synced)
 }
 
-/// Reads `epoch startOffset` lines; `None` when the file is absent.
+/// Reads `epoch startOffset` lines, which grow in both; `None` when the file is absent.
 pub fn read_epochs(vfs: &dyn Vfs, path: &Path) -> Result<Option<Vec<EpochStart>>, StorageError> {
-    read_lines(vfs, path, |line| {
+    let entries = read_lines(vfs, path, |line| {
         let (epoch, start_offset) = line.split_once(' ')?;
         let entry = EpochStart {
             epoch: LeaderEpoch(epoch.parse().ok()?),
             start_offset: start_offset.parse().ok()?,
         };
         (entry.epoch.get() >= 0 && entry.start_offset >= 0).then_some(entry)
-    })
+    })?;
+    let grow = |pair: &[EpochStart]| {
+        pair[0].epoch < pair[1].epoch && pair[0].start_offset < pair[1].start_offset
+    };
+    if entries
+        .as_ref()
+        .is_some_and(|entries| !entries.windows(2).all(grow))
+    {
+        return Err(StorageError::corrupt(path, "epochs or offsets do not grow"));
+    }
+    Ok(entries)
 }
 
 /// Writes `epoch startOffset` lines.
@@ -159,6 +173,8 @@ mod tests {
             "0\n1\n1\n",
             "0\n1\n-1 2\n",
             "0\n0\n1 2\n",
+            "0\n1\n1 2",
+            "0\n2\n1 20\n2 3\n",
         ] {
             replace_file(&RealVfs, &path, bad.as_bytes(), Durability::PageCache).unwrap();
             let error = read_epochs(&RealVfs, &path).unwrap_err().to_string();

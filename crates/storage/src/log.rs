@@ -317,3 +317,7 @@ pub struct ClosedLog {
 #[cfg(test)]
 #[path = "log/log_test.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "log/crash_test.rs"]
+mod crash_tests;

@@ -167,6 +167,43 @@ pub(crate) struct Pending {
     completed: Vec<CompletedTxn>,
 }
 
+impl Pending {
+    /// Lets the open transactions follow: those that began, then those that ended. Gives the aborted ones.
+    fn advance<'a>(
+        &self,
+        ongoing: &mut BTreeMap<Offset, ProducerId>,
+        current: impl Fn(ProducerId) -> Option<&'a ProducerEntry>,
+    ) -> Vec<AbortedTxn> {
+        for entry in &self.entries {
+            let before =
+                current(entry.producer_id).and_then(|before| before.current_txn_first_offset);
+            if let Some(first_offset) = entry.current_txn_first_offset
+                && before != Some(first_offset)
+            {
+                ongoing.insert(first_offset, entry.producer_id);
+            }
+        }
+        let mut aborted = Vec::new();
+        for txn in &self.completed {
+            if txn.aborted {
+                // Once this transaction is over, readers get as far as the next open one.
+                let next = ongoing
+                    .iter()
+                    .find(|(_, producer_id)| **producer_id != txn.producer_id);
+                aborted.push(AbortedTxn {
+                    producer_id: txn.producer_id,
+                    first_offset: txn.first_offset,
+                    last_offset: txn.last_offset,
+                    last_stable_offset: next
+                        .map_or(txn.last_offset + 1, |(first_offset, _)| *first_offset),
+                });
+            }
+            ongoing.remove(&txn.first_offset);
+        }
+        aborted
+    }
+}
+
 /// The producers of one log.
 #[derive(Clone, Debug, Default)]
 pub struct ProducerStateManager {
@@ -297,35 +334,26 @@ impl ProducerStateManager {
         Ok(())
     }
 
+    /// The transactions that an append will abort, for the transaction index.
+    pub(crate) fn aborted_by(&self, pending: &Pending) -> Vec<AbortedTxn> {
+        if pending.completed.iter().all(|txn| !txn.aborted) {
+            return Vec::new();
+        }
+        let mut ongoing = self.ongoing.clone();
+        pending.advance(&mut ongoing, |producer_id| self.producer(producer_id))
+    }
+
     /// Takes over what an append changed, now that its bytes are in the log up to `end_offset`. Gives the aborted
     /// transactions that ended in it.
     pub(crate) fn apply(&mut self, pending: Pending, end_offset: Offset) -> Vec<AbortedTxn> {
-        for entry in pending.entries {
-            let old = self.producers.insert(entry.producer_id.get(), entry);
-            let old_first = old.and_then(|old| old.current_txn_first_offset);
-            if let Some(first_offset) = entry.current_txn_first_offset
-                && old_first != Some(first_offset)
-            {
-                self.ongoing.insert(first_offset, entry.producer_id);
-            }
+        let producers = &self.producers;
+        let aborted = pending.advance(&mut self.ongoing, |producer_id| {
+            producers.get(&producer_id.get())
+        });
+        for entry in &pending.entries {
+            self.producers.insert(entry.producer_id.get(), *entry);
         }
-        let mut aborted = Vec::new();
-        for txn in pending.completed {
-            // The last stable offset once this transaction is over: the next open one, else the marker's successor.
-            let last_stable_offset = self
-                .ongoing
-                .iter()
-                .find(|(_, producer_id)| **producer_id != txn.producer_id)
-                .map_or(txn.last_offset + 1, |(first_offset, _)| *first_offset);
-            if txn.aborted {
-                aborted.push(AbortedTxn {
-                    producer_id: txn.producer_id,
-                    first_offset: txn.first_offset,
-                    last_offset: txn.last_offset,
-                    last_stable_offset,
-                });
-            }
-            self.ongoing.remove(&txn.first_offset);
+        for txn in &pending.completed {
             self.unreplicated.insert(txn.first_offset, txn.last_offset);
         }
         self.end_offset = end_offset;

@@ -3,3 +3,6 @@
 //! One thread at a time. Kafka: LogTestUtils.
 
 pub mod batches;
+pub mod sim_vfs;
+
+pub use sim_vfs::{Loss, Seeded, SimVfs};

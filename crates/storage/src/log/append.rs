@@ -6,6 +6,7 @@
 use super::Log;
 use crate::error::StorageError;
 use crate::producer_state::{AppendOrigin, Pending, ProducerError, end_txn_marker};
+use crate::txn_index::AbortedTxn;
 use kavka_common::{LeaderEpoch, Offset};
 use kavka_records::{
     BATCH_OVERHEAD_BYTES, BatchError, BatchHeader, NO_TIMESTAMP, RecordBatch, TimestampType,
@@ -232,23 +233,23 @@ impl Log {
         }
         self.maybe_roll(&info, size_bytes, now_ms)?;
         let disk = self.disk.clone();
+        // Before the batches: without these entries readers would see the aborted records.
+        let aborted = self.producers.aborted_by(&pending);
+        self.index_aborted(&aborted, info.first_offset)?;
         let index_interval_bytes = self.config.index_interval_bytes;
-        self.active()
-            .append(&disk, &mut slices, headers, index_interval_bytes)?;
+        let written = self
+            .active()
+            .append(&disk, &mut slices, headers, index_interval_bytes);
+        if let Err(error) = written {
+            if !aborted.is_empty() {
+                self.active().txn_index.truncate(&disk, info.first_offset)?;
+            }
+            return Err(error.into());
+        }
 
         // The bytes are in the log: from here on the bookkeeping follows, whatever happens.
         self.log_end_offset = info.last_offset + 1;
-        let aborted = self.producers.apply(pending, self.log_end_offset);
-        for txn in aborted {
-            if let Err(error) = self.active().txn_index.append(&disk, txn) {
-                // Readers would see the aborted records: the log must not be used without this entry.
-                let reason = std::io::Error::other(error.to_string());
-                return Err(disk
-                    .latch
-                    .fail("index an aborted transaction of", &self.dir, &reason)
-                    .into());
-            }
-        }
+        self.producers.apply(pending, self.log_end_offset);
         for header in headers {
             if header.partition_leader_epoch.get() >= 0
                 && self
@@ -265,6 +266,22 @@ impl Log {
             tracing::warn!(dir = %self.dir.display(), "leader epochs not stored: {error}");
         }
         Ok(info)
+    }
+
+    /// Writes the entries of transactions that the append aborts; all or none.
+    fn index_aborted(
+        &mut self,
+        aborted: &[AbortedTxn],
+        first_offset: Offset,
+    ) -> Result<(), StorageError> {
+        let disk = self.disk.clone();
+        for txn in aborted {
+            if let Err(error) = self.active().txn_index.append(&disk, *txn) {
+                self.active().txn_index.truncate(&disk, first_offset)?;
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Starts a new segment when the batches do not belong into the active one any more.
@@ -294,7 +311,14 @@ impl Log {
         if (size > 0 && (full || waited_ms > roll_after_ms))
             || !active.takes_offset(info.last_offset)
         {
-            let base_offset = info.first_offset.max(self.log_end_offset);
+            // Without a gap between segments recovery can tell that the end of one is missing; a gap goes inside the new
+            // segment, unless its offsets would not fit.
+            let fits = info.last_offset - self.log_end_offset <= i64::from(i32::MAX);
+            let base_offset = if fits {
+                self.log_end_offset
+            } else {
+                info.first_offset
+            };
             self.roll_at(base_offset, now_ms)?;
         }
         Ok(())

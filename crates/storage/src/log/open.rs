@@ -140,18 +140,28 @@ impl Log {
         report: &mut RecoveryReport,
     ) -> Result<(), StorageError> {
         let disk = self.disk.clone();
-        for (base_offset, lengths) in found {
+        let bases: Vec<Offset> = found.keys().copied().collect();
+        for (at, (base_offset, lengths)) in found.into_iter().enumerate() {
             let (mut segment, rebuild) =
                 Segment::found(&self.dir, base_offset, lengths, options.now_ms)?;
-            let unchecked =
-                options.clean_shutdown || segment.base_offset() < options.recovery_point;
-            if rebuild && unchecked {
-                // A gap in the middle of a log that was complete: the batches must all be there.
+            let durable = bases
+                .get(at + 1)
+                .is_some_and(|next| *next <= options.recovery_point);
+            if rebuild && (options.clean_shutdown || durable) {
+                // An index is gone while the log was complete: the batches must all be there.
                 let walked = segment
                     .rebuild(&disk, self.config.index_interval_bytes)
                     .map_err(|error| self.bit_rot(&error, base_offset, options))?;
                 report.indexes_rebuilt += 1;
                 report.bytes_checked += walked.bytes_read;
+                // No flush will come by here again: it lies below the recovery point.
+                for (path, file) in segment.opened_files() {
+                    disk.sync(&path, &*file)?;
+                }
+                disk.sync_dir(&self.dir)?;
+            } else if rebuild {
+                // Recovery comes here, and starts at the segment's beginning when it finds no entry.
+                segment.offset_index.reset(&disk)?;
             }
             self.segments.push(segment);
         }
@@ -206,8 +216,23 @@ impl Log {
             let base_offset = self.segments[at].base_offset();
             if at > first {
                 position = 0;
-                if base_offset < next_offset {
-                    self.remove_from(at, "its offsets overlap the segment before", report)?;
+                if let Some(why) = self.misfit(at, next_offset) {
+                    if next_offset < options.recovery_point {
+                        let segment = &self.segments[at - 1];
+                        return Err(StorageError::BitRot {
+                            path: segment.path().to_owned(),
+                            position: u64::from(segment.size()),
+                            offset: next_offset,
+                            recovery_point: options.recovery_point,
+                            reason: why.to_owned(),
+                        });
+                    }
+                    let left = self.segments[at..]
+                        .iter()
+                        .map(|segment| u64::from(segment.size()));
+                    report.bytes_cut += left.sum::<u64>();
+                    report.cut_reason.get_or_insert(why.to_owned());
+                    self.remove_from(at, why, report)?;
                     break;
                 }
                 next_offset = base_offset;
@@ -241,6 +266,18 @@ impl Log {
         self.producers.set_end_offset(self.log_end_offset);
         report.ends_before_recovery_point = self.log_end_offset < options.recovery_point;
         Ok(())
+    }
+
+    /// Why segment `at` does not continue one that ends at `end`. Behind the recovery point segments follow each other
+    /// without a gap: compaction, which makes gaps, does not come there. A gap is a tail that never reached the disk.
+    fn misfit(&self, at: usize, end: Offset) -> Option<&'static str> {
+        let base_offset = self.segments[at].base_offset();
+        if base_offset < end {
+            return Some("its offsets overlap the segment before");
+        }
+        // Only an offset that the segment before cannot hold starts a segment behind a gap.
+        let far = !self.segments[at - 1].takes_offset(base_offset);
+        (base_offset > end && !far).then_some("the end of the segment before it is missing")
     }
 
     /// Where checking begins in segment `at`: the batch that holds the recovery point. Everything before was durable.
@@ -562,10 +599,11 @@ impl Log {
             let path = segment.path();
             let mut scanner =
                 HeaderScanner::new(path, &*file, start, segment.size(), segment.base_offset());
-            loop {
+            // What lies behind the log's end may be torn, and is not looked at.
+            while self.producers.end_offset() < self.log_end_offset {
                 let batch = match scanner.next() {
-                    Ok(Some(batch)) if batch.header.base_offset < self.log_end_offset => batch,
-                    Ok(_) => break,
+                    Ok(Some(batch)) => batch,
+                    Ok(None) => break,
                     Err(ScanError::Invalid { position, reason }) => {
                         return Err(StorageError::BitRot {
                             path: path.to_owned(),

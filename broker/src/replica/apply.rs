@@ -1,0 +1,344 @@
+//! Follows the metadata: creates, leads, follows, reconfigures and deletes the replicas of this broker.
+//! Not here: folding the metadata log (broker/src/metadata), electing leaders (the controller).
+//! One application at a time; it makes folders, so it runs on the blocking pool.
+//! Kafka: ReplicaManager.applyDelta, BrokerMetadataPublisher, LogManager.{getOrCreateLog, asyncDelete}; KIP-516, KIP-858.
+
+use crate::replica::error::ReplicaError;
+use crate::replica::manager::{Hosted, HostedTopic, ReplicaManager};
+use crate::replica::partition::Partition;
+use crate::replica::recovery::Unclaimed;
+use kavka_common::{TopicIdPartition, TopicPartition, Uuid};
+use kavka_config::Layers;
+use kavka_metadata::{
+    ConfigResource, ConfigResourceType, LocalReplicaChanges, MetadataDelta, MetadataImage,
+    PartitionChange, PartitionRegistration, ResourceConfig,
+};
+use kavka_replication::{LeaderEvent, Registration};
+use kavka_storage::{
+    Log, OpenOptions, StorageError, meta_properties::write_partition_metadata, names,
+};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl ReplicaManager {
+    /// Takes over a new image. Gives what it meant for this broker's replicas, for those who follow leaderships.
+    pub async fn apply(
+        self: &Arc<Self>,
+        delta: &MetadataDelta,
+        after: &MetadataImage,
+    ) -> LocalReplicaChanges {
+        let _one_at_a_time = self.applying.lock().await;
+        if *self.stopping.borrow() {
+            return LocalReplicaChanges::default();
+        }
+        let changes = delta.local_changes(self.context.local, after);
+        // first the image: whoever asks meanwhile is told to come again, not that there is no such topic
+        self.image.store(Arc::new(after.clone()));
+        let this = Arc::clone(self);
+        let (delta, after) = (delta.clone(), after.clone());
+        let applied = tokio::task::spawn_blocking(move || {
+            let doomed = this.apply_changes(&changes, &after);
+            this.apply_configs(&delta, &after);
+            this.apply_brokers(&delta, &after);
+            (changes, doomed)
+        });
+        match applied.await {
+            Ok((changes, doomed)) => {
+                for (path, delay_ms) in doomed {
+                    self.remove_later(path, delay_ms);
+                }
+                changes
+            }
+            // the runtime is stopping
+            Err(_) => LocalReplicaChanges::default(),
+        }
+    }
+
+    /// After the first whole image: logs that it does not know are set aside.
+    pub async fn set_strays_aside(self: &Arc<Self>) {
+        let _one_at_a_time = self.applying.lock().await;
+        if self.image.load().is_empty() {
+            return;
+        }
+        let this = Arc::clone(self);
+        let set_aside = tokio::task::spawn_blocking(move || {
+            for (tp, found) in std::mem::take(&mut *this.unclaimed.lock()) {
+                if let Ok(log) = found.log {
+                    this.set_stray_aside(&tp, log);
+                }
+            }
+        });
+        // a join error means that the runtime is stopping
+        let _ = set_aside.await;
+    }
+
+    fn set_stray_aside(&self, tp: &TopicPartition, mut log: Log) {
+        let name = names::stray_folder(tp, random_uuid());
+        tracing::warn!(target: "kafka.log.LogManager", "{tp} is not in the metadata; its log is set aside as {name}");
+        if let Err(e) = log.rename_dir(&name) {
+            tracing::error!(target: "kafka.log.LogManager", "Setting {tp} aside failed: {e}");
+        }
+    }
+
+    fn apply_changes(
+        &self,
+        changes: &LocalReplicaChanges,
+        after: &MetadataImage,
+    ) -> Vec<(PathBuf, i64)> {
+        let mut doomed = Vec::new();
+        for id in &changes.deletes {
+            doomed.extend(self.delete(id));
+        }
+        for change in changes.leaders.iter().chain(&changes.followers) {
+            let partition = match self.host(change) {
+                Ok(partition) => partition,
+                Err(e) => {
+                    let tp = &change.topic_partition.topic_partition;
+                    tracing::error!(target: "state.change.logger", "{tp} is offline: {e}");
+                    self.put(&change.topic_partition, Hosted::Offline(e));
+                    continue;
+                }
+            };
+            let new = &change.new;
+            if new.leader == self.context.local {
+                if let Err(e) = partition.lead(registration(new)) {
+                    tracing::error!(target: "state.change.logger", "Leading {} failed: {e}", partition.topic_partition());
+                    self.put(&change.topic_partition, Hosted::Offline(e));
+                    continue;
+                }
+                for replica_id in new.replicas.iter().copied() {
+                    let eligible = after.cluster.is_active(replica_id);
+                    partition.on_event(LeaderEvent::Eligibility {
+                        replica_id,
+                        eligible,
+                    });
+                }
+            } else {
+                partition.follow(new.leader, new.leader_epoch);
+            }
+        }
+        doomed
+    }
+
+    /// The partition, made when it is new here.
+    fn host(&self, change: &PartitionChange) -> Result<Arc<Partition>, ReplicaError> {
+        let id = &change.topic_partition;
+        let tp = &id.topic_partition;
+        if let Some(topic) = self.topics.read().get(&tp.topic)
+            && topic.topic_id == id.topic_id
+        {
+            match topic.partitions.get(&tp.partition) {
+                Some(Hosted::Online(partition)) => return Ok(Arc::clone(partition)),
+                // only a restart brings a failed log back
+                Some(Hosted::Offline(e)) => return Err(e.clone()),
+                None => {}
+            }
+        }
+        let settings = self.topic_settings(&tp.topic);
+        let (log_dir, mut log) = match self.claim(id)? {
+            Some(claimed) => claimed,
+            None => self.create(id, change.new.directory(self.context.local), &settings.log)?,
+        };
+        log.set_config(settings.log.clone());
+        let partition = Partition::new(id.clone(), log_dir, log, settings, &self.context);
+        self.put(id, Hosted::Online(Arc::clone(&partition)));
+        Ok(partition)
+    }
+
+    /// A log that lay on disk at the start, if it belongs to this topic.
+    fn claim(&self, id: &TopicIdPartition) -> Result<Option<(Arc<Path>, Log)>, ReplicaError> {
+        let tp = &id.topic_partition;
+        let Some(found) = self.unclaimed.lock().remove(tp) else {
+            return Ok(None);
+        };
+        let Unclaimed {
+            log_dir,
+            topic_id,
+            log,
+        } = found;
+        match topic_id {
+            Some(topic_id) if topic_id != id.topic_id => {
+                // of a topic with the same name that was deleted while this broker was away
+                if let Ok(log) = log {
+                    self.set_stray_aside(tp, log);
+                }
+                Ok(None)
+            }
+            Some(_) => Ok(Some((log_dir, log?))),
+            None => {
+                let log = log?;
+                self.write_topic_id(log.dir(), log.vfs().as_ref(), id.topic_id)?;
+                Ok(Some((log_dir, log)))
+            }
+        }
+    }
+
+    fn create(
+        &self,
+        id: &TopicIdPartition,
+        assigned: Option<Uuid>,
+        config: &kavka_storage::LogConfig,
+    ) -> Result<(Arc<Path>, Log), ReplicaError> {
+        let dir = self.dir_for_new_log(assigned)?;
+        let path = dir.log_path(&id.topic_partition);
+        // the checkpoints may still name an earlier topic of this name
+        let options = OpenOptions {
+            latch: Some(dir.latch().clone()),
+            ..OpenOptions::new(self.context.clock.wall_ms())
+        };
+        let (log, _) = Log::open(Arc::clone(dir.vfs()), &path, config.clone(), options)?;
+        self.write_topic_id(&path, dir.vfs().as_ref(), id.topic_id)?;
+        tracing::info!(target: "kafka.log.LogManager", "Created log for partition {} in {}", id.topic_partition, path.display());
+        Ok((dir.path().into(), log))
+    }
+
+    fn write_topic_id(
+        &self,
+        log_path: &Path,
+        vfs: &dyn kavka_storage::vfs::Vfs,
+        topic_id: Uuid,
+    ) -> Result<(), ReplicaError> {
+        write_partition_metadata(vfs, log_path, topic_id).map_err(|e| {
+            ReplicaError::Storage(StorageError::io("write partition.metadata of", log_path, e))
+        })
+    }
+
+    fn put(&self, id: &TopicIdPartition, hosted: Hosted) {
+        let mut topics = self.topics.write();
+        let topic = topics
+            .entry(Arc::clone(&id.topic_partition.topic))
+            .or_insert_with(|| HostedTopic {
+                topic_id: id.topic_id,
+                partitions: BTreeMap::new(),
+            });
+        topic.topic_id = id.topic_id;
+        topic
+            .partitions
+            .insert(id.topic_partition.partition, hosted);
+    }
+
+    /// Takes a replica out of service and renames its folder. Gives the folder and when it may go.
+    fn delete(&self, id: &TopicIdPartition) -> Option<(PathBuf, i64)> {
+        let tp = &id.topic_partition;
+        let hosted = {
+            let mut topics = self.topics.write();
+            let topic = topics.get_mut(&tp.topic)?;
+            if topic.topic_id != id.topic_id {
+                return None;
+            }
+            let hosted = topic.partitions.remove(&tp.partition);
+            if topic.partitions.is_empty() {
+                topics.remove(&tp.topic);
+            }
+            hosted
+        };
+        let Some(Hosted::Online(partition)) = hosted else {
+            return None;
+        };
+        let delay_ms = partition.settings().log.file_delete_delay_ms;
+        let mut log = partition.take_log()?;
+        match log.rename_dir(&names::delete_folder(tp, random_uuid())) {
+            Ok(()) => Some((log.dir().to_owned(), delay_ms)),
+            Err(e) => {
+                tracing::error!(target: "kafka.log.LogManager", "Deleting {tp} failed: {e}");
+                None
+            }
+        }
+    }
+
+    /// Removes a renamed folder after the delay; readers may still have its files open. A stop before that leaves the
+    /// folder to the next start.
+    fn remove_later(self: &Arc<Self>, path: PathBuf, delay_ms: i64) {
+        let vfs = match self.dirs.dirs.first() {
+            Some(dir) => Arc::clone(dir.vfs()),
+            None => return,
+        };
+        let mut stopping = self.stopping.subscribe();
+        tokio::spawn(async move {
+            let delay = Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0));
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                _ = stopping.wait_for(|stopping| *stopping) => return,
+            }
+            let shown = path.display().to_string();
+            let removed = tokio::task::spawn_blocking(move || vfs.remove_dir_all(&path)).await;
+            match removed {
+                Ok(Ok(())) => {
+                    tracing::info!(target: "kafka.log.LogManager", "Deleted log folder {shown}");
+                }
+                Ok(Err(e)) => {
+                    tracing::error!(target: "kafka.log.LogManager", "Removing {shown} failed: {e}");
+                }
+                Err(_) => {}
+            }
+        });
+    }
+
+    fn apply_configs(&self, delta: &MetadataDelta, after: &MetadataImage) {
+        let own = ConfigResource::broker(self.context.local);
+        let of_broker = delta.configs.contains(&own)
+            || delta.configs.contains(&ConfigResource::broker_default());
+        if of_broker {
+            let overrides = |config: Option<&ResourceConfig>| {
+                config
+                    .into_iter()
+                    .flat_map(|config| config.iter())
+                    .map(|(key, value)| (key.to_string(), value.to_string()))
+                    .collect()
+            };
+            self.layers.store(Arc::new(Layers {
+                file: Arc::clone(&self.layers.load().file),
+                dynamic_default: overrides(after.configs.broker_default()),
+                dynamic_broker: overrides(after.configs.broker(self.context.local)),
+            }));
+        }
+        for partition in self.partitions() {
+            let topic = Arc::clone(&partition.topic_partition().topic);
+            let changed = of_broker
+                || delta.configs.iter().any(|resource| {
+                    resource.resource_type == ConfigResourceType::Topic && resource.name == topic
+                });
+            if changed {
+                partition.configure(self.topic_settings(&topic));
+            }
+        }
+    }
+
+    fn apply_brokers(&self, delta: &MetadataDelta, after: &MetadataImage) {
+        if delta.brokers.is_empty() {
+            return;
+        }
+        for partition in self.partitions() {
+            for replica_id in delta.brokers.iter().copied() {
+                partition.on_event(LeaderEvent::Eligibility {
+                    replica_id,
+                    eligible: after.cluster.is_active(replica_id),
+                });
+            }
+        }
+    }
+}
+
+fn registration(registered: &PartitionRegistration) -> Registration {
+    Registration {
+        replicas: registered.replicas.clone(),
+        isr: registered.isr.clone(),
+        leader_epoch: registered.leader_epoch,
+        partition_epoch: registered.partition_epoch,
+    }
+}
+
+/// Tells renamed folders apart; a repeated value would only make a rename fail.
+fn random_uuid() -> Uuid {
+    loop {
+        let mut bytes = [0; 16];
+        if getrandom::fill(&mut bytes).is_err() {
+            return Uuid::ZERO;
+        }
+        if let Some(id) = Uuid::from_random_bytes(bytes) {
+            return id;
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Reads from many partitions under one budget of bytes, and the wait for enough of them.
+//! Not here: one partition's read (partition.rs), sessions (kavka_replication), the wire (api/fetch.rs).
+//! Hot path. Awaited by the connection's task beside other requests; woken by appends, never polling.
+//! Kafka: ReplicaManager.{fetchMessages, readFromLog}, DelayedFetch; KIP-74, KIP-392.
+
+use crate::replica::error::ReplicaError;
+use crate::replica::partition::{
+    FetchIsolation, FetchingReplica, Partition, PartitionRead, ReadRequest,
+};
+use crate::replica::purgatory::Waiter;
+use kavka_common::{LeaderEpoch, Offset};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What holds for a whole fetch.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchParams {
+    pub replica: Option<FetchingReplica>,
+    pub isolation: FetchIsolation,
+    pub leader_only: bool,
+    pub min_bytes: usize,
+    pub max_bytes: usize,
+    pub max_wait_ms: i64,
+}
+
+/// One partition of a fetch.
+#[derive(Clone, Debug)]
+pub struct FetchPartition {
+    pub partition: Result<Arc<Partition>, ReplicaError>,
+    pub fetch_offset: Offset,
+    pub log_start_offset: Offset,
+    pub current_leader_epoch: LeaderEpoch,
+    pub last_fetched_epoch: LeaderEpoch,
+    pub max_bytes: usize,
+}
+
+pub type FetchResult = Result<PartitionRead, ReplicaError>;
+
+/// Reads until `min_bytes` are there, something has to be told at once, or the wait is over. Results are in the order
+/// of `partitions`.
+pub async fn fetch(params: &FetchParams, partitions: &[FetchPartition]) -> Vec<FetchResult> {
+    let (results, answer_now) = read_all(params, partitions, None);
+    if answer_now || params.max_wait_ms <= 0 {
+        return results;
+    }
+    let waiter = Waiter::new();
+    let deadline = tokio::time::sleep(Duration::from_millis(
+        u64::try_from(params.max_wait_ms).unwrap_or(0),
+    ));
+    tokio::pin!(deadline);
+    loop {
+        // registering and reading happen under the same lock: no append is missed
+        let (results, answer_now) = read_all(params, partitions, Some(&waiter));
+        if answer_now {
+            return results;
+        }
+        tokio::select! {
+            () = waiter.wait() => {}
+            () = &mut deadline => return results,
+        }
+    }
+}
+
+fn read_all(
+    params: &FetchParams,
+    partitions: &[FetchPartition],
+    waiter: Option<&Arc<Waiter>>,
+) -> (Vec<FetchResult>, bool) {
+    let mut left = params.max_bytes;
+    let mut total = 0;
+    let mut answer_now = partitions.is_empty();
+    let mut results = Vec::with_capacity(partitions.len());
+    for fetch in partitions {
+        let request = ReadRequest {
+            fetch_offset: fetch.fetch_offset,
+            max_bytes: fetch.max_bytes.min(left),
+            // KIP-74: the first partition with data gives a whole batch, so that a reader always gets on
+            min_one_batch: total == 0,
+            isolation: params.isolation,
+            current_leader_epoch: fetch.current_leader_epoch,
+            last_fetched_epoch: fetch.last_fetched_epoch,
+            log_start_offset: fetch.log_start_offset,
+            replica: params.replica,
+            leader_only: params.leader_only,
+        };
+        let result = match &fetch.partition {
+            Ok(partition) => partition.read(&request, waiter),
+            Err(e) => Err(e.clone()),
+        };
+        match &result {
+            Ok(read) => {
+                total += read.records_bytes();
+                left = left.saturating_sub(read.records_bytes());
+                answer_now |= read.diverging.is_some();
+            }
+            Err(_) => answer_now = true,
+        }
+        results.push(result);
+    }
+    (results, answer_now || total >= params.min_bytes)
+}

@@ -1,0 +1,78 @@
+//! Which directory a log lies in, and what DescribeLogDirs tells of each.
+//! Not here: the directories themselves (kavka_storage::LogDir), moving logs between them.
+//! Called on the blocking pool: asks the file system. Kafka: LogManager.nextLogDirs, ReplicaManager.describeLogDirs; KIP-113, KIP-827, KIP-858.
+
+use crate::replica::error::ReplicaError;
+use crate::replica::manager::ReplicaManager;
+use kavka_common::{Offset, TopicPartition, Uuid};
+use kavka_storage::LogDir;
+use std::path::{Path, PathBuf};
+
+/// One replica in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaSize {
+    pub topic_partition: TopicPartition,
+    pub size_bytes: u64,
+    pub offset_lag: Offset,
+}
+
+/// One directory of `log.dirs`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirDescription {
+    pub path: PathBuf,
+    pub is_offline: bool,
+    /// -1 when the file system does not say.
+    pub total_bytes: i64,
+    pub usable_bytes: i64,
+    pub replicas: Vec<ReplicaSize>,
+}
+
+impl ReplicaManager {
+    /// The directory for a new log: the assigned one, else the one with the fewest logs.
+    pub(super) fn dir_for_new_log(&self, assigned: Option<Uuid>) -> Result<&LogDir, ReplicaError> {
+        let by_id = assigned.and_then(|id| {
+            self.dirs.live().find(|dir| {
+                dir.meta()
+                    .and_then(|meta| meta.directory_id)
+                    .is_some_and(|own| own == id)
+            })
+        });
+        if let Some(dir) = by_id {
+            return Ok(dir);
+        }
+        let partitions = self.partitions();
+        let logs_in = |dir: &LogDir| {
+            let here = |path: &Path| path == dir.path();
+            partitions.iter().filter(|p| here(p.log_dir())).count()
+        };
+        self.dirs
+            .choose_for_new_log(logs_in)
+            .ok_or(ReplicaError::NotLeaderOrFollower)
+    }
+
+    pub fn describe_log_dirs(&self) -> Vec<DirDescription> {
+        let partitions = self.partitions();
+        let described = self.dirs.dirs.iter().map(|dir| {
+            let space = dir.space().ok();
+            let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+            DirDescription {
+                path: dir.path().to_owned(),
+                is_offline: dir.is_failed(),
+                total_bytes: space.map_or(-1, |space| bytes(space.total_bytes)),
+                usable_bytes: space.map_or(-1, |space| bytes(space.usable_bytes)),
+                replicas: partitions
+                    .iter()
+                    .filter(|partition| **partition.log_dir() == *dir.path())
+                    .filter_map(|partition| {
+                        partition.maintain(|log| ReplicaSize {
+                            topic_partition: partition.topic_partition().clone(),
+                            size_bytes: log.size_bytes(),
+                            offset_lag: (log.high_watermark() - log.log_end_offset()).max(0),
+                        })
+                    })
+                    .collect(),
+            }
+        });
+        described.collect()
+    }
+}

@@ -1,0 +1,35 @@
+//! The replicas that this broker hosts: appends, fetches, offsets, and their upkeep.
+//! Not here: replication rules (crates/replication), files (crates/storage), the wire (api/).
+//! Requests run in their connections' tasks; blocking work on the blocking pool with a bounded width.
+//! Kafka: kafka.server.ReplicaManager, kafka.cluster.Partition, LogManager.
+
+pub mod append;
+pub mod apply;
+pub mod error;
+pub mod fetch;
+pub mod log_dirs;
+pub mod maintenance;
+pub mod manager;
+pub mod offsets;
+pub mod partition;
+pub mod producer_ids;
+pub mod purgatory;
+pub mod recovery;
+pub mod settings;
+
+pub use append::{Acks, InDoubt, acknowledged};
+pub use error::ReplicaError;
+pub use fetch::{FetchParams, FetchPartition, FetchResult, fetch};
+pub use log_dirs::{DirDescription, ReplicaSize};
+pub use manager::{LeaderEndpoint, LeaderHint, ReplicaManager};
+pub use offsets::{FoundOffset, OffsetSpec, find_offset};
+pub use partition::{
+    Appended, FetchIsolation, FetchingReplica, IsrProposal, Partition, PartitionRead, ReadRequest,
+};
+pub use producer_ids::{NoProducerIds, ProducerIdBlock, ProducerIdSource, ProducerIds};
+pub use purgatory::Waiter;
+pub use settings::{ReplicaSettings, TopicSettings};
+
+#[cfg(test)]
+#[path = "replica_test.rs"]
+mod replica_test;

@@ -1,0 +1,693 @@
+//! One replica of one partition on this broker: its log, its role, and who waits for it.
+//! Not here: the rules of replication (crates/replication), files (crates/storage), many partitions at once (manager.rs).
+//! One short mutex around log and core, never held across an await nor while fsyncing; waiters are woken outside it.
+//! Kafka: kafka.cluster.Partition; KIP-101, KIP-320, KIP-392, KIP-595.
+
+use crate::replica::error::ReplicaError;
+use crate::replica::purgatory::{Waiter, Waiters, Woken};
+use crate::replica::settings::TopicSettings;
+use arc_swap::ArcSwap;
+use kavka_common::{
+    BrokerEpoch, Clock, FileRegion, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicIdPartition,
+    TopicPartition, Uuid,
+};
+use kavka_replication::{
+    AcksState, EpochEnd, Follower, Leader, LeaderAction, LeaderConfig, LeaderEvent, LeaderStart,
+    Registration,
+};
+use kavka_storage::{AbortedTxn, AppendInfo, AppendOrigin, Log, OffsetOutOfRange};
+use parking_lot::{Mutex, MutexGuard};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// An ISR that a leader wants registered. At most one per partition is under way, so the channel needs no bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IsrProposal {
+    pub topic_partition: TopicIdPartition,
+    pub isr: Vec<(NodeId, BrokerEpoch)>,
+    pub leader_epoch: LeaderEpoch,
+    pub partition_epoch: PartitionEpoch,
+}
+
+/// How far a read may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchIsolation {
+    /// Replicas see everything.
+    LogEnd,
+    /// read_uncommitted.
+    HighWatermark,
+    /// read_committed.
+    TxnCommitted,
+}
+
+/// A replica that fetches, as it presents itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchingReplica {
+    pub replica_id: NodeId,
+    pub broker_epoch: BrokerEpoch,
+}
+
+/// What is read from one partition.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRequest {
+    pub fetch_offset: Offset,
+    pub max_bytes: usize,
+    /// The first batch is given even if it is larger than `max_bytes`.
+    pub min_one_batch: bool,
+    pub isolation: FetchIsolation,
+    pub current_leader_epoch: LeaderEpoch,
+    pub last_fetched_epoch: LeaderEpoch,
+    /// Of the fetching replica's log.
+    pub log_start_offset: Offset,
+    pub replica: Option<FetchingReplica>,
+    /// Older consumers may read from the leader only (KIP-392).
+    pub leader_only: bool,
+}
+
+/// What a read gave.
+#[derive(Clone, Debug)]
+pub struct PartitionRead {
+    pub region: Option<FileRegion>,
+    pub high_watermark: Offset,
+    pub last_stable_offset: Offset,
+    pub log_start_offset: Offset,
+    /// For read_committed only.
+    pub aborted: Option<Vec<AbortedTxn>>,
+    /// The reader's log parts from ours here; nothing was read.
+    pub diverging: Option<EpochEnd>,
+}
+
+impl PartitionRead {
+    pub fn records_bytes(&self) -> usize {
+        self.region.as_ref().map_or(0, |region| region.length)
+    }
+}
+
+/// What became of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    pub info: AppendInfo,
+    pub leader_epoch: LeaderEpoch,
+    /// `flush.messages` is reached: the append is answered when it is durable.
+    pub must_flush: bool,
+}
+
+#[derive(Debug)]
+enum Role {
+    /// The partition has no leader, or its registration has not arrived.
+    None,
+    Leader(Leader),
+    Follower(Follower),
+}
+
+#[derive(Debug)]
+struct State {
+    /// `None` once closed or deleted.
+    log: Option<Log>,
+    role: Role,
+    waiters: Waiters,
+    flush_waiters: Waiters,
+    flushing: bool,
+    last_flush_ms: i64,
+    /// Reused by each step of the core.
+    actions: Vec<LeaderAction>,
+}
+
+/// One partition on this broker.
+pub struct Partition {
+    id: TopicIdPartition,
+    local: NodeId,
+    log_dir: Arc<Path>,
+    settings: ArcSwap<TopicSettings>,
+    replica_lag_ms_max: i64,
+    clock: Arc<dyn Clock>,
+    proposals: UnboundedSender<IsrProposal>,
+    state: Mutex<State>,
+}
+
+impl std::fmt::Debug for Partition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Partition({})", self.id.topic_partition)
+    }
+}
+
+/// What all partitions of a broker have in common.
+#[derive(Clone)]
+pub struct PartitionContext {
+    pub local: NodeId,
+    pub replica_lag_ms_max: i64,
+    pub clock: Arc<dyn Clock>,
+    pub proposals: UnboundedSender<IsrProposal>,
+}
+
+impl Partition {
+    pub fn new(
+        id: TopicIdPartition,
+        log_dir: Arc<Path>,
+        log: Log,
+        settings: TopicSettings,
+        context: &PartitionContext,
+    ) -> Arc<Partition> {
+        Arc::new(Partition {
+            id,
+            local: context.local,
+            log_dir,
+            settings: ArcSwap::from_pointee(settings),
+            replica_lag_ms_max: context.replica_lag_ms_max,
+            state: Mutex::new(State {
+                log: Some(log),
+                role: Role::None,
+                waiters: Waiters::default(),
+                flush_waiters: Waiters::default(),
+                flushing: false,
+                last_flush_ms: context.clock.monotonic_ms(),
+                actions: Vec::new(),
+            }),
+            clock: Arc::clone(&context.clock),
+            proposals: context.proposals.clone(),
+        })
+    }
+
+    pub fn topic_partition(&self) -> &TopicPartition {
+        &self.id.topic_partition
+    }
+
+    pub fn topic_id(&self) -> Uuid {
+        self.id.topic_id
+    }
+
+    pub fn log_dir(&self) -> &Arc<Path> {
+        &self.log_dir
+    }
+
+    pub fn settings(&self) -> Arc<TopicSettings> {
+        self.settings.load_full()
+    }
+
+    fn leader_config(&self, settings: &TopicSettings) -> LeaderConfig {
+        LeaderConfig {
+            min_in_sync_replicas: settings.min_in_sync_replicas,
+            replica_lag_ms_max: self.replica_lag_ms_max,
+        }
+    }
+
+    /// Takes over changed topic settings.
+    pub fn configure(&self, settings: TopicSettings) {
+        let event = LeaderEvent::Configured(self.leader_config(&settings));
+        let mut state = self.state.lock();
+        if let Some(log) = &mut state.log {
+            log.set_config(settings.log.clone());
+        }
+        self.settings.store(Arc::new(settings));
+        self.step(state, event).wake();
+    }
+
+    /// Begins or goes on to lead. The epoch's start is noted in the log at once, even if nothing is ever appended in
+    /// this epoch (KAFKA-7415).
+    pub fn lead(&self, registration: Registration) -> Result<(), ReplicaError> {
+        let now_ms = self.clock.monotonic_ms();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let log = state
+            .log
+            .as_mut()
+            .ok_or(ReplicaError::NotLeaderOrFollower)?;
+        if let Role::Leader(leader) = &state.role
+            && leader.leader_epoch() >= registration.leader_epoch
+        {
+            if leader.leader_epoch() == registration.leader_epoch {
+                self.step(guard, LeaderEvent::Registered(registration))
+                    .wake();
+            }
+            return Ok(());
+        }
+        log.assign_epoch_start(registration.leader_epoch, log.log_end_offset())?;
+        let start = LeaderStart {
+            local: self.local,
+            registration,
+            config: self.leader_config(&self.settings.load()),
+            log_start_offset: log.log_start_offset(),
+            log_end_offset: log.log_end_offset(),
+            high_watermark: log.high_watermark(),
+        };
+        let leader = Leader::start(now_ms, start, &mut state.actions);
+        state.role = Role::Leader(leader);
+        self.run_actions(&mut guard);
+        // those who waited under the old leadership look again and are told
+        let woken = guard.waiters.take();
+        drop(guard);
+        woken.wake();
+        Ok(())
+    }
+
+    /// Begins or goes on to follow; `leader_id` may be none.
+    pub fn follow(&self, leader_id: NodeId, leader_epoch: LeaderEpoch) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(log) = &state.log else { return };
+        let known = match &state.role {
+            Role::None => LeaderEpoch::UNKNOWN,
+            Role::Leader(leader) => leader.leader_epoch(),
+            Role::Follower(follower) => follower.leader_epoch,
+        };
+        if leader_epoch < known {
+            return;
+        }
+        state.role = Role::Follower(Follower::start(
+            leader_id,
+            leader_epoch,
+            log.high_watermark(),
+        ));
+        let woken = state.waiters.take();
+        drop(guard);
+        woken.wake();
+    }
+
+    /// One step of the leader core, with its actions run; nothing for a follower.
+    fn step(&self, mut state: MutexGuard<'_, State>, event: LeaderEvent) -> Woken {
+        let before = self.visible(&state);
+        self.step_locked(&mut state, event);
+        if self.visible(&state) == before {
+            return Woken::default();
+        }
+        state.waiters.take()
+    }
+
+    fn step_locked(&self, state: &mut State, event: LeaderEvent) {
+        if let Role::Leader(leader) = &mut state.role {
+            leader.on_event(self.clock.monotonic_ms(), event, &mut state.actions);
+            self.run_actions(state);
+        }
+    }
+
+    /// What waiting requests depend on.
+    fn visible(&self, state: &State) -> Option<(Offset, Offset, Offset)> {
+        let log = state.log.as_ref()?;
+        Some((
+            log.log_end_offset(),
+            log.high_watermark(),
+            log.last_stable_offset(),
+        ))
+    }
+
+    fn run_actions(&self, state: &mut State) {
+        for action in state.actions.drain(..) {
+            match action {
+                LeaderAction::HighWatermark(high_watermark) => {
+                    if let Some(log) = &mut state.log {
+                        log.update_high_watermark(high_watermark);
+                    }
+                }
+                LeaderAction::ProposeIsr {
+                    isr,
+                    leader_epoch,
+                    partition_epoch,
+                } => {
+                    // without a receiver the broker is stopping
+                    let _ = self.proposals.send(IsrProposal {
+                        topic_partition: self.id.clone(),
+                        isr,
+                        leader_epoch,
+                        partition_epoch,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Any event from outside the partition: the answer to a proposal, a tick, a broker's eligibility.
+    pub fn on_event(&self, event: LeaderEvent) {
+        self.step(self.state.lock(), event).wake();
+    }
+
+    /// Appends validated batches. Answered to acks=all only when `acks_state` says so.
+    pub fn append(
+        &self,
+        batches: &[u8],
+        acks_all: bool,
+        origin: AppendOrigin,
+        now_ms: i64,
+    ) -> Result<Appended, ReplicaError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Role::Leader(leader) = &state.role else {
+            return Err(ReplicaError::NotLeaderOrFollower);
+        };
+        if acks_all && !leader.has_enough_in_sync_replicas() {
+            return Err(ReplicaError::NotEnoughReplicas);
+        }
+        let leader_epoch = leader.leader_epoch();
+        let log = state
+            .log
+            .as_mut()
+            .ok_or(ReplicaError::NotLeaderOrFollower)?;
+        let info = log.append_as_leader(batches, leader_epoch, origin, now_ms)?;
+        let log_end_offset = log.log_end_offset();
+        let must_flush = log.unflushed_records() >= log.config().flush_messages;
+        let woken = if info.duplicate {
+            Woken::default()
+        } else {
+            self.step_locked(state, LeaderEvent::LocalAppend { log_end_offset });
+            state.waiters.take()
+        };
+        drop(guard);
+        woken.wake();
+        Ok(Appended {
+            info,
+            leader_epoch,
+            must_flush,
+        })
+    }
+
+    /// Whether an append of `leader_epoch` is committed up to `required_offset`; a waiter is told when to look again.
+    pub fn acks_state(
+        &self,
+        required_offset: Offset,
+        leader_epoch: LeaderEpoch,
+        waiter: Option<&Arc<Waiter>>,
+    ) -> Result<AcksState, ReplicaError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let leader = self.leader(state)?;
+        if leader.leader_epoch() != leader_epoch {
+            return Err(ReplicaError::NotLeaderOrFollower);
+        }
+        let acks = leader.acks_state(required_offset);
+        if let (AcksState::Pending, Some(waiter)) = (acks, waiter) {
+            state.waiters.add(waiter);
+        }
+        Ok(acks)
+    }
+
+    fn leader<'s>(&self, state: &'s State) -> Result<&'s Leader, ReplicaError> {
+        match &state.role {
+            Role::Leader(leader) if state.log.is_some() => Ok(leader),
+            Role::Leader(_) | Role::Follower(_) | Role::None => {
+                Err(ReplicaError::NotLeaderOrFollower)
+            }
+        }
+    }
+
+    fn check_leader_epoch(state: &State, current: LeaderEpoch) -> Result<(), ReplicaError> {
+        let known = match &state.role {
+            Role::None => return Ok(()),
+            Role::Leader(leader) => leader.leader_epoch(),
+            Role::Follower(follower) => follower.leader_epoch,
+        };
+        if current == LeaderEpoch::UNKNOWN || current == known {
+            Ok(())
+        } else if current < known {
+            Err(ReplicaError::FencedLeaderEpoch)
+        } else {
+            Err(ReplicaError::UnknownLeaderEpoch)
+        }
+    }
+
+    /// Checks epoch and role, then gives the log.
+    fn log_for(
+        state: &mut State,
+        current_leader_epoch: LeaderEpoch,
+        leader_only: bool,
+    ) -> Result<&mut Log, ReplicaError> {
+        Self::check_leader_epoch(state, current_leader_epoch)?;
+        let serves = match &state.role {
+            Role::None => false,
+            Role::Leader(_) => true,
+            Role::Follower(_) => !leader_only,
+        };
+        match &mut state.log {
+            Some(log) if serves => Ok(log),
+            Some(_) | None => Err(ReplicaError::NotLeaderOrFollower),
+        }
+    }
+
+    /// Reads one partition of a fetch. A replica's fetch acknowledges what lies before its offset.
+    pub fn read(
+        &self,
+        request: &ReadRequest,
+        waiter: Option<&Arc<Waiter>>,
+    ) -> Result<PartitionRead, ReplicaError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        if let Some(waiter) = waiter {
+            state.waiters.add(waiter);
+        }
+        let leader_only = request.leader_only || request.replica.is_some();
+        if let (Some(replica), Role::Leader(leader)) = (request.replica, &state.role)
+            && !leader.is_replica(replica.replica_id)
+        {
+            return Err(ReplicaError::NotLeaderOrFollower);
+        }
+        let log = Self::log_for(state, request.current_leader_epoch, leader_only)?;
+        if let Some(diverging) = diverging_epoch(log, request)? {
+            return Ok(PartitionRead {
+                region: None,
+                high_watermark: log.high_watermark(),
+                last_stable_offset: log.last_stable_offset(),
+                log_start_offset: log.log_start_offset(),
+                aborted: None,
+                diverging: Some(diverging),
+            });
+        }
+        let max_offset_exclusive = match request.isolation {
+            FetchIsolation::LogEnd => log.log_end_offset(),
+            FetchIsolation::HighWatermark => log.high_watermark(),
+            FetchIsolation::TxnCommitted => log.last_stable_offset(),
+        };
+        // one look at the log gives the bytes and the offsets told with them (KAFKA-9807)
+        let found = log.read(
+            request.fetch_offset,
+            request.max_bytes,
+            max_offset_exclusive,
+            request.min_one_batch,
+        )?;
+        let aborted = match (request.isolation, &found.region) {
+            (FetchIsolation::TxnCommitted, Some(_)) => {
+                Some(log.aborted_transactions(request.fetch_offset, found.upper_bound_offset)?)
+            }
+            (FetchIsolation::TxnCommitted, None) => Some(Vec::new()),
+            (FetchIsolation::LogEnd | FetchIsolation::HighWatermark, _) => None,
+        };
+        let mut read = PartitionRead {
+            region: found.region,
+            high_watermark: found.high_watermark,
+            last_stable_offset: found.last_stable_offset,
+            log_start_offset: found.log_start_offset,
+            aborted,
+            diverging: None,
+        };
+        if let Some(replica) = request.replica {
+            let event = LeaderEvent::FollowerFetch {
+                replica_id: replica.replica_id,
+                broker_epoch: replica.broker_epoch,
+                fetch_offset: request.fetch_offset,
+                log_start_offset: request.log_start_offset,
+            };
+            let before = read.high_watermark;
+            self.step_locked(state, event);
+            if let Some(log) = &state.log {
+                read.high_watermark = log.high_watermark();
+            }
+            if read.high_watermark != before {
+                let woken = state.waiters.take();
+                drop(guard);
+                woken.wake();
+            }
+        }
+        Ok(read)
+    }
+
+    /// Where `leader_epoch` ends in this log (OffsetForLeaderEpoch).
+    pub fn end_of_epoch(
+        &self,
+        current_leader_epoch: LeaderEpoch,
+        leader_epoch: LeaderEpoch,
+        leader_only: bool,
+    ) -> Result<Option<EpochEnd>, ReplicaError> {
+        let mut state = self.state.lock();
+        let log = Self::log_for(&mut state, current_leader_epoch, leader_only)?;
+        Ok(epoch_end(log, leader_epoch))
+    }
+
+    /// Runs `look` on the log and the leader's core, under the lock: for what is neither append nor fetch.
+    pub(super) fn with_log<T>(
+        &self,
+        current_leader_epoch: LeaderEpoch,
+        leader_only: bool,
+        look: impl FnOnce(&mut Log, Option<&Leader>) -> Result<T, ReplicaError>,
+    ) -> Result<T, ReplicaError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        Self::log_for(state, current_leader_epoch, leader_only)?;
+        let leader = match &state.role {
+            Role::Leader(leader) => Some(leader),
+            Role::Follower(_) | Role::None => None,
+        };
+        match &mut state.log {
+            Some(log) => look(log, leader),
+            None => Err(ReplicaError::NotLeaderOrFollower),
+        }
+    }
+
+    /// Runs `work` on the log whatever the role, for maintenance; `None` when it is closed.
+    pub(super) fn maintain<T>(&self, work: impl FnOnce(&mut Log) -> T) -> Option<T> {
+        self.state.lock().log.as_mut().map(work)
+    }
+
+    /// Moves the log start up to `offset` (-1: the high watermark) and gives what it is now on all replicas.
+    pub fn delete_records(&self, offset: Offset) -> Result<DeletedRecords, ReplicaError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        self.leader(state)?;
+        let log = state
+            .log
+            .as_mut()
+            .ok_or(ReplicaError::NotLeaderOrFollower)?;
+        let high_watermark = log.high_watermark();
+        let offset = if offset == -1 { high_watermark } else { offset };
+        if offset < 0 || offset > high_watermark {
+            return Err(ReplicaError::OffsetOutOfRange(OffsetOutOfRange {
+                fetch_offset: offset,
+                log_start_offset: log.log_start_offset(),
+                log_end_offset: high_watermark,
+            }));
+        }
+        let moved = log.increment_log_start_offset(offset)?;
+        let log_start_offset = log.log_start_offset();
+        self.step_locked(state, LeaderEvent::LogStart { log_start_offset });
+        let woken = state.waiters.take();
+        drop(guard);
+        woken.wake();
+        Ok(DeletedRecords { offset, moved })
+    }
+
+    /// The least log start of all replicas.
+    pub fn low_watermark(&self, waiter: Option<&Arc<Waiter>>) -> Result<Offset, ReplicaError> {
+        let mut guard = self.state.lock();
+        let low_watermark = self.leader(&guard)?.low_watermark();
+        if let Some(waiter) = waiter {
+            guard.waiters.add(waiter);
+        }
+        Ok(low_watermark)
+    }
+
+    /// Retention moved the log start: the core must know.
+    pub(super) fn log_start_moved(&self) {
+        let guard = self.state.lock();
+        if let Some(log_start_offset) = guard.log.as_ref().map(Log::log_start_offset) {
+            self.step(guard, LeaderEvent::LogStart { log_start_offset })
+                .wake();
+        }
+    }
+
+    /// Makes everything below `offset` durable. Concurrent callers share one fsync, which runs on the blocking pool and
+    /// goes on when its caller is gone.
+    pub async fn flush_to(self: &Arc<Self>, offset: Offset) -> Result<(), ReplicaError> {
+        let waiter = Waiter::new();
+        loop {
+            let ticket = {
+                let mut guard = self.state.lock();
+                let state = &mut *guard;
+                let log = state
+                    .log
+                    .as_mut()
+                    .ok_or(ReplicaError::NotLeaderOrFollower)?;
+                if log.recovery_point() >= offset.min(log.log_end_offset()) {
+                    return Ok(());
+                }
+                if state.flushing {
+                    state.flush_waiters.add(&waiter);
+                    None
+                } else {
+                    let ticket = log.begin_flush()?;
+                    state.flushing = true;
+                    Some(ticket)
+                }
+            };
+            let Some(ticket) = ticket else {
+                waiter.wait().await;
+                continue;
+            };
+            let this = Arc::clone(self);
+            let flushed = tokio::task::spawn_blocking(move || {
+                let outcome = ticket.run();
+                let mut guard = this.state.lock();
+                let state = &mut *guard;
+                state.flushing = false;
+                state.last_flush_ms = this.clock.monotonic_ms();
+                if let (Ok(()), Some(log)) = (&outcome, &mut state.log) {
+                    log.complete_flush(ticket);
+                }
+                let woken = state.flush_waiters.take();
+                drop(guard);
+                woken.wake();
+                outcome
+            });
+            match flushed.await {
+                Ok(outcome) => outcome?,
+                // the runtime is shutting down; nothing was promised
+                Err(_) => return Err(ReplicaError::NotLeaderOrFollower),
+            }
+        }
+    }
+
+    /// Whether `flush.ms` has passed over unflushed records.
+    pub(super) fn flush_is_due(&self) -> Option<Offset> {
+        let now_ms = self.clock.monotonic_ms();
+        let state = self.state.lock();
+        let log = state.log.as_ref()?;
+        let due =
+            log.unflushed_records() > 0 && now_ms - state.last_flush_ms >= log.config().flush_ms;
+        due.then(|| log.log_end_offset())
+    }
+
+    pub fn is_leader(&self) -> bool {
+        matches!(self.state.lock().role, Role::Leader(_))
+    }
+
+    /// Takes the log away, to close or delete it. Whoever waits is told that the partition is gone.
+    pub(super) fn take_log(&self) -> Option<Log> {
+        let mut guard = self.state.lock();
+        let log = guard.log.take();
+        guard.role = Role::None;
+        let woken = guard.waiters.take();
+        let flush_woken = guard.flush_waiters.take();
+        drop(guard);
+        woken.wake();
+        flush_woken.wake();
+        log
+    }
+
+    /// The folder of the log.
+    pub fn dir(&self) -> Option<PathBuf> {
+        let state = self.state.lock();
+        state.log.as_ref().map(|log| log.dir().to_path_buf())
+    }
+}
+
+/// The outcome of moving the log start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeletedRecords {
+    pub offset: Offset,
+    pub moved: bool,
+}
+
+fn epoch_end(log: &Log, leader_epoch: LeaderEpoch) -> Option<EpochEnd> {
+    let (leader_epoch, end_offset) = log.end_offset_for_epoch(leader_epoch)?;
+    Some(EpochEnd {
+        leader_epoch,
+        end_offset,
+    })
+}
+
+/// KIP-595: a reader that tells the epoch of its last record learns at once where its log parts from ours.
+fn diverging_epoch(log: &Log, request: &ReadRequest) -> Result<Option<EpochEnd>, ReplicaError> {
+    if request.last_fetched_epoch == LeaderEpoch::UNKNOWN {
+        return Ok(None);
+    }
+    let end = epoch_end(log, request.last_fetched_epoch).ok_or(ReplicaError::EpochOutOfRange)?;
+    let parts =
+        end.leader_epoch < request.last_fetched_epoch || end.end_offset < request.fetch_offset;
+    Ok(parts.then_some(end))
+}
