@@ -91,11 +91,9 @@ fn work(
                 )?;
                 open_txn = true;
             }
-            12 => {
-                if std::mem::take(&mut open_txn) {
-                    let bytes = marker(7, 0, 0, random.below(2) == 0, NOW_MS);
-                    append(log, model, &bytes, epoch, AppendOrigin::Coordinator)?;
-                }
+            12 if std::mem::take(&mut open_txn) => {
+                let bytes = marker(7, 0, 0, random.below(2) == 0, NOW_MS);
+                append(log, model, &bytes, epoch, AppendOrigin::Coordinator)?;
             }
             13 | 14 => {
                 let ticket = log.begin_flush().map_err(|error| text(&error))?;
