@@ -321,3 +321,7 @@ mod tests;
 #[cfg(test)]
 #[path = "log/crash_test.rs"]
 mod crash_tests;
+
+#[cfg(test)]
+#[path = "log/damage_test.rs"]
+mod damage_tests;
