@@ -117,6 +117,7 @@ impl Observer for Printer {
                 &format!("{} Authentication failed: {reason}", self.prefix),
                 NETWORK,
             ),
+            Event::OffsetReset { text } => output::hint(&text),
             Event::Other { text } => self.warn(&text, "librdkafka"),
         }
     }

@@ -9,7 +9,7 @@ use crate::producer::{client_config, creation_error};
 use rdkafka::bindings;
 use rdkafka::client::ClientContext;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext};
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::{Offset, TopicPartitionList};
@@ -301,15 +301,13 @@ impl<O: Observer + 'static> Consumer<O> {
         }
     }
 
-    /// Commits what is printed, leaves the group, stops the client.
+    /// Commits what is printed, leaves the group, stops the client. (Dropping it does the same, unseen.)
     pub fn close(self) {
-        if self.commits {
-            // Nothing stored is an error code too.
-            let _ = self.inner.commit_consumer_state(CommitMode::Sync);
-        }
+        drop(self);
     }
 
-    /// Partition numbers of a topic; an empty list when it does not exist.
+    /// Partition numbers of a topic; an empty list when it does not exist. Asking creates the topic where the settings
+    /// of both sides allow it, which a subscription of librdkafka alone does not do.
     pub fn partitions(&self, topic: &str, wait: Duration) -> Result<Vec<i32>, JavaError> {
         let metadata = self
             .inner

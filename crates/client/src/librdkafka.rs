@@ -27,6 +27,8 @@ pub enum Event {
     Topic { topic: String, error: &'static str },
     /// The cluster refuses who we are.
     AuthenticationFailed { reason: String },
+    /// Consuming goes on from an offset other than the one asked for.
+    OffsetReset { text: String },
     /// Anything else at warning level or above.
     Other { text: String },
 }
@@ -61,6 +63,19 @@ impl JavaError {
             "org.apache.kafka.common.errors.InvalidTopicException",
             format!("Invalid topics: [{topic}]"),
         )
+    }
+
+    /// Kafka's rule for names; librdkafka takes any and then waits for it.
+    pub fn check_topic(topic: &str) -> Result<(), JavaError> {
+        let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        if topic.is_empty()
+            || topic.len() > 249
+            || matches!(topic, "." | "..")
+            || !topic.bytes().all(legal)
+        {
+            return Err(JavaError::invalid_topic(topic));
+        }
+        Ok(())
     }
 
     pub fn topic_denied(topic: &str) -> Self {
@@ -142,8 +157,13 @@ pub(crate) fn from_log(level: RDKafkaLogLevel, facility: &str, text: &str) -> Op
             text
         }
     });
-    Some(Event::Other {
-        text: format!("{facility}: {text}"),
+    Some(match facility {
+        "OFFSET" => Event::OffsetReset {
+            text: text.to_owned(),
+        },
+        _ => Event::Other {
+            text: format!("{facility}: {text}"),
+        },
     })
 }
 

@@ -15,7 +15,7 @@ use crate::output::{self, Level};
 use crate::signals::Interruption;
 use formatter::{EachHeader, Record, Stamp};
 use kavka_client::consumer::{Consumer, PollError, Received, Timestamp};
-use kavka_client::librdkafka::JavaError;
+use kavka_client::librdkafka::{Event, JavaError, Observer};
 use kavka_common::clock::{Clock, SystemClock};
 use options::{Configuration, Source, unknown_error};
 use plan::{Plan, Topics};
@@ -28,6 +28,8 @@ use std::time::Duration;
 const LOGGER: &str = "org.apache.kafka.tools.consumer.ConsoleConsumer";
 /// How long the loop waits before it looks at signals and deadlines.
 const TICK_MS: i64 = 100;
+const MISSING_CHECK_MS: i64 = 500;
+const MISSING_CHECK_WAIT: Duration = Duration::from_millis(500);
 const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
 
 pub fn main<I: IntoIterator<Item = OsString>>(arguments: I) -> ExitCode {
@@ -106,12 +108,12 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
         count: 0,
         diagnosed: false,
         missing_told: false,
+        missing_check_ms: None,
     };
     let end = session.start_and_consume()?;
     let count = session.count;
-    if session.output.flush(&consumer).is_err() && !matches!(end, End::PipeClosed) {
-        // The reader went away at the very end; there is nobody to tell.
-    }
+    // Where it fails the reader went away, and there is nobody to tell.
+    let _ = session.output.flush(&consumer);
     if let End::Terminated(error) = &end {
         output::log_with(
             Level::Error,
@@ -170,6 +172,8 @@ struct Session<'a> {
     count: u64,
     diagnosed: bool,
     missing_told: bool,
+    /// When to look again for a topic that does not exist.
+    missing_check_ms: Option<i64>,
 }
 
 impl Session<'_> {
@@ -203,7 +207,10 @@ impl Session<'_> {
             });
         }
         match &self.configuration.source {
-            Source::Topic(topic) => self.consumer.subscribe(topic).map_err(failed)?,
+            Source::Topic(topic) => {
+                self.check_topic(topic).map_err(failed)?;
+                self.consumer.subscribe(topic).map_err(failed)?;
+            }
             Source::Matching(_) => {}
             Source::Partition(topic, partition, start) => self
                 .consumer
@@ -211,6 +218,15 @@ impl Session<'_> {
                 .map_err(failed)?,
         }
         Ok(Plan::endless())
+    }
+
+    fn check_topic(&self, topic: &str) -> Result<(), JavaError> {
+        JavaError::check_topic(topic).inspect_err(|_| {
+            self.printer.event(Event::Topic {
+                topic: topic.to_owned(),
+                error: "INVALID_TOPIC_EXCEPTION",
+            });
+        })
     }
 
     /// Asks the cluster until it answers, a deadline passes or a signal comes.
@@ -272,6 +288,9 @@ impl Session<'_> {
                 }
                 self.diagnose();
                 topics.refresh(self.consumer, now_ms);
+                if let Err(error) = self.look_for_missing_topic(now_ms) {
+                    return End::Terminated(error);
+                }
                 polled = self
                     .consumer
                     .poll(Duration::from_millis(u64::try_from(wait_ms).unwrap_or(1)));
@@ -366,9 +385,27 @@ impl Session<'_> {
         }
         if !self.missing_told {
             self.missing_told = true;
-            output::hint(&format!("Topic {topic} does not exist yet; waiting for it"));
+            output::hint(&format!("Topic {topic} does not exist; waiting for it"));
         }
+        self.missing_check_ms.get_or_insert(i64::MIN);
         None
+    }
+
+    /// librdkafka looks for a missing topic only every few minutes; asking for it by name is what creates it, too.
+    fn look_for_missing_topic(&mut self, now_ms: i64) -> Result<(), JavaError> {
+        let Source::Topic(topic) = &self.configuration.source else {
+            return Ok(());
+        };
+        if self.missing_check_ms.is_none_or(|at| now_ms < at) {
+            return Ok(());
+        }
+        let found = self.consumer.partitions(topic, MISSING_CHECK_WAIT);
+        if found.is_ok_and(|partitions| !partitions.is_empty()) {
+            self.missing_check_ms = None;
+            return self.consumer.subscribe(topic);
+        }
+        self.missing_check_ms = Some(now_ms + MISSING_CHECK_MS);
+        Ok(())
     }
 
     fn missing_partition(&mut self) {

@@ -442,6 +442,10 @@ fn consumer_properties(parsed: &Parsed) -> Result<JavaProperties, Stop> {
     if parsed.has("isolation-level") || !properties.contains("isolation.level") {
         properties.put("isolation.level", isolation);
     }
+    if parsed.has("from-time") || parsed.has("to-time") {
+        // Looking at the past creates nothing.
+        properties.put_if_absent("allow.auto.create.topics", "false");
+    }
     let from_beginning = parsed.has("from-beginning");
     match properties.get("auto.offset.reset").map(str::to_owned) {
         Some(reset) if from_beginning && reset != "earliest" => {
