@@ -3,6 +3,7 @@
 //! Kafka: no counterpart; its tools say that they timed out.
 
 use crate::output;
+use kavka_client::{BrokerAddress, probe};
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -33,9 +34,7 @@ fn identify(server: &str) -> Option<String> {
     let mut last = None;
     for address in addresses {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(_) => {
-                return Some("accepts connections, but does not answer as a Kafka broker".into());
-            }
+            Ok(_) => return Some(probe(server)),
             Err(e) => last = Some(e),
         }
     }
@@ -49,4 +48,20 @@ fn identify(server: &str) -> Option<String> {
         }
         Some(e) => format!("cannot be reached: {e}"),
     })
+}
+
+/// What speaks at an address that accepts connections.
+fn probe(server: &str) -> String {
+    let unknown =
+        || "accepts connections, but does not answer as a Kafka broker in plain text".to_owned();
+    let Ok(address) = server.parse::<BrokerAddress>() else {
+        return unknown();
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime
+        .ok()
+        .and_then(|runtime| runtime.block_on(probe::identify(&address)))
+        .unwrap_or_else(unknown)
 }

@@ -335,6 +335,14 @@ impl<O: Observer + 'static> Consumer<O> {
             .collect())
     }
 
+    /// Has any broker answered as a broker so far?
+    pub fn heard_from_cluster(&self) -> bool {
+        self.inner
+            .client()
+            .fetch_cluster_id(Duration::ZERO)
+            .is_some()
+    }
+
     /// First and next offset of a partition.
     pub fn watermarks(
         &self,

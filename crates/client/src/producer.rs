@@ -200,6 +200,14 @@ impl<O: ProducerObserver + 'static> Producer<O> {
         self.inner.poll(Duration::ZERO);
     }
 
+    /// Has any broker answered as a broker so far?
+    pub fn heard_from_cluster(&self) -> bool {
+        self.inner
+            .client()
+            .fetch_cluster_id(Duration::ZERO)
+            .is_some()
+    }
+
     /// Serves delivery reports and events.
     pub fn poll(&self, wait: Duration) {
         self.inner.poll(wait);

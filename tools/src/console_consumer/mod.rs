@@ -28,6 +28,8 @@ use std::time::Duration;
 const LOGGER: &str = "org.apache.kafka.tools.consumer.ConsoleConsumer";
 /// How long the loop waits before it looks at signals and deadlines.
 const TICK_MS: i64 = 100;
+/// How long a cluster may say nothing before its addresses are looked at.
+const SILENCE_MS: i64 = 2000;
 const MISSING_CHECK_MS: i64 = 500;
 const MISSING_CHECK_WAIT: Duration = Duration::from_millis(500);
 const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
@@ -98,12 +100,14 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
     )));
     let consumer = Consumer::new(&configuration.consumer, printer.clone(), not_honoured)
         .map_err(|e| unknown_error(&e.to_string()))?;
+    let clock = SystemClock::new();
     let mut session = Session {
         configuration: &configuration,
         consumer: &consumer,
         printer: &printer,
         interruption,
-        clock: SystemClock::new(),
+        started_ms: clock.monotonic_ms(),
+        clock,
         output: Output::default(),
         count: 0,
         diagnosed: false,
@@ -171,6 +175,7 @@ struct Session<'a> {
     output: Output,
     count: u64,
     diagnosed: bool,
+    started_ms: i64,
     missing_told: bool,
     /// When to look again for a topic that does not exist.
     missing_check_ms: Option<i64>,
@@ -354,9 +359,14 @@ impl Session<'_> {
         None
     }
 
-    /// Once, after trouble with the network: what answers at the addresses given.
+    /// Once, when no broker answers: what does answer at the addresses given.
     fn diagnose(&mut self) {
-        if !self.diagnosed && self.count == 0 && self.printer.network_trouble() {
+        if self.diagnosed || self.count > 0 {
+            return;
+        }
+        let patience_over = self.clock.monotonic_ms() - self.started_ms > SILENCE_MS
+            || self.printer.network_trouble();
+        if patience_over && !self.consumer.heard_from_cluster() {
             self.diagnosed = true;
             diagnosis::explain(
                 self.configuration

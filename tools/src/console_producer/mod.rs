@@ -76,7 +76,7 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
     });
     let producer = Producer::new(&configuration.producer, reporter.clone(), not_honoured)
         .map_err(|e| Stop::Failed(e.to_string()))?;
-    let sent = send_lines(&configuration, &producer, &reporter);
+    let sent = send_lines(&configuration, &producer);
     producer.flush();
     let lost = producer.failures() + *sent.as_ref().unwrap_or(&0);
     reporter.printer.hush();
@@ -89,11 +89,7 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
 }
 
 /// Sends every line; the result counts records that were given up at once.
-fn send_lines(
-    configuration: &Configuration,
-    producer: &Producer<Reporter>,
-    reporter: &Reporter,
-) -> Result<u64, Stop> {
+fn send_lines(configuration: &Configuration, producer: &Producer<Reporter>) -> Result<u64, Stop> {
     let prompt = configuration.old_style || output::interactive();
     let input = io::BufReader::with_capacity(INPUT_BUFFER_BYTES, io::stdin().lock());
     let mut lines = Lines::new(input);
@@ -125,7 +121,7 @@ fn send_lines(
                 producer.flush();
             }
             if let Err(error) = result {
-                explain(configuration, reporter);
+                explain(configuration, producer);
                 return Err(Stop::Failed(format!(
                     "java.util.concurrent.ExecutionException: {error}\nCaused by: {error}"
                 )));
@@ -137,7 +133,7 @@ fn send_lines(
         } else if let Err(error) = result {
             refused += 1;
             report_failure(&configuration.topic, record.key, record.value, &error);
-            explain(configuration, reporter);
+            explain(configuration, producer);
         } else if prompt {
             // Somebody watches: show failures before the next line is typed.
             producer.poll(std::time::Duration::ZERO);
@@ -145,9 +141,9 @@ fn send_lines(
     }
 }
 
-/// After a failure of the network: what answers at the addresses given.
-fn explain(configuration: &Configuration, reporter: &Reporter) {
-    if reporter.printer.network_trouble() {
+/// When nobody has answered as a broker: what does answer at the addresses given.
+fn explain(configuration: &Configuration, producer: &Producer<Reporter>) {
+    if !producer.heard_from_cluster() {
         diagnosis::explain(
             configuration
                 .producer
