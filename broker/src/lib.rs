@@ -6,6 +6,7 @@
 pub mod api;
 pub mod arguments;
 pub mod controller;
+pub mod coordinator;
 pub mod daemon;
 pub mod identity;
 pub mod logging;

@@ -5,16 +5,26 @@
 
 pub mod api_versions;
 pub mod context;
+pub mod delete_groups;
 pub mod delete_records;
+pub mod describe_groups;
 pub mod describe_log_dirs;
 pub mod describe_producers;
 pub mod dispatch;
 pub mod errors;
 pub mod fetch;
+pub mod heartbeat;
 pub mod init_producer_id;
+pub mod join_group;
+pub mod leave_group;
+pub mod list_groups;
 pub mod list_offsets;
+pub mod offset_commit;
+pub mod offset_delete;
+pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
 pub mod produce;
+pub mod sync_group;
 pub mod table;
 
 pub use context::{Principal, RequestContext};

@@ -5,9 +5,11 @@
 
 use crate::api::dispatch::{Authorization, BROKER, ClusterOperation, Row};
 use crate::api::{
-    delete_records, describe_log_dirs, describe_producers, fetch, init_producer_id, list_offsets,
-    offset_for_leader_epoch, produce,
+    delete_groups, delete_records, describe_groups, describe_log_dirs, describe_producers, fetch,
+    heartbeat, init_producer_id, join_group, leave_group, list_groups, list_offsets, offset_commit,
+    offset_delete, offset_fetch, offset_for_leader_epoch, produce, sync_group,
 };
+use crate::coordinator::GroupCoordinator;
 use crate::replica::{ProducerIds, ReplicaManager};
 use std::sync::Arc;
 
@@ -66,6 +68,53 @@ pub fn replica_rows(replicas: &Arc<ReplicaManager>, producer_ids: &Arc<ProducerI
         Row::now(BROKER, Authorization::PerResource, {
             let replicas = with();
             move |context, request| describe_producers::handle(&replicas, context, request)
+        }),
+    ]
+}
+
+/// The rows about the groups whose shards this broker hosts.
+pub fn group_rows(groups: &Arc<GroupCoordinator>) -> Vec<Row> {
+    let with = || Arc::clone(groups);
+    vec![
+        Row::pending(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |context, request| offset_commit::handle(&groups, context, request)
+        }),
+        Row::now(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |context, request| offset_fetch::handle(&groups, context, &request)
+        }),
+        Row::pending(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |context, request| join_group::handle(&groups, context, request)
+        }),
+        Row::pending(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |context, request| heartbeat::handle(&groups, context, request)
+        }),
+        Row::pending(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |context, request| leave_group::handle(&groups, context, request)
+        }),
+        Row::pending(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |context, request| sync_group::handle(&groups, context, request)
+        }),
+        Row::now(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |context, request| describe_groups::handle(&groups, context, &request)
+        }),
+        Row::now(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |_, request| list_groups::handle(&groups, &request)
+        }),
+        Row::pending(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |context, request| delete_groups::handle(&groups, context, request)
+        }),
+        Row::pending(BROKER, Authorization::PerResource, {
+            let groups = with();
+            move |context, request| offset_delete::handle(&groups, context, request)
         }),
     ]
 }

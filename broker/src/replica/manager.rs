@@ -117,6 +117,11 @@ impl ReplicaManager {
         &self.context.clock
     }
 
+    /// The newest image that was taken over.
+    pub fn image(&self) -> Arc<MetadataImage> {
+        self.image.load_full()
+    }
+
     pub fn dirs(&self) -> &Arc<LogDirs> {
         &self.dirs
     }

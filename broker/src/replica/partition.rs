@@ -642,6 +642,20 @@ impl Partition {
         due.then(|| log.log_end_offset())
     }
 
+    pub fn log_start_offset(&self) -> Result<Offset, ReplicaError> {
+        self.with_log(LeaderEpoch::UNKNOWN, false, |log, _| {
+            Ok(log.log_start_offset())
+        })
+    }
+
+    /// Whether the log holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.with_log(LeaderEpoch::UNKNOWN, false, |log, _| {
+            Ok(log.log_start_offset() == log.log_end_offset())
+        })
+        .unwrap_or(false)
+    }
+
     pub fn is_leader(&self) -> bool {
         matches!(self.state.lock().role, Role::Leader(_))
     }
