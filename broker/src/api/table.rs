@@ -3,14 +3,25 @@
 //! Built once by server.rs, which hands over the services that the handlers need.
 //! Kafka: kafka.server.KafkaApis.handle, ControllerApis.handle.
 
-use crate::api::dispatch::{Authorization, BROKER, ClusterOperation, Row};
+use crate::api::dispatch::{Authorization, BOTH, BROKER, ClusterOperation, Row};
+use crate::api::forward::Forwarding;
+use crate::api::metadata::MetadataApi;
 use crate::api::{
-    delete_groups, delete_records, describe_groups, describe_log_dirs, describe_producers, fetch,
-    heartbeat, init_producer_id, join_group, leave_group, list_groups, list_offsets, offset_commit,
-    offset_delete, offset_fetch, offset_for_leader_epoch, produce, sync_group,
+    alter_configs, delete_groups, delete_records, describe_cluster, describe_configs,
+    describe_groups, describe_log_dirs, describe_producers, describe_topic_partitions, fetch,
+    heartbeat, init_producer_id, join_group, leave_group, list_config_resources, list_groups,
+    list_offsets, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce,
+    sync_group,
 };
 use crate::coordinator::GroupCoordinator;
 use crate::replica::{ProducerIds, ReplicaManager};
+use kavka_common::NodeId;
+use kavka_protocol::messages::{
+    AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest,
+    DeleteTopicsRequest, ElectLeadersRequest, ListPartitionReassignmentsRequest,
+    UnregisterBrokerRequest, UpdateFeaturesRequest,
+};
+use kavka_protocol::{AnyRequest, AnyResponse, Request};
 use std::sync::Arc;
 
 /// What listeners of brokers serve.
@@ -117,4 +128,88 @@ pub fn group_rows(groups: &Arc<GroupCoordinator>) -> Vec<Row> {
             move |context, request| offset_delete::handle(&groups, context, request)
         }),
     ]
+}
+
+/// The rows about the cluster's metadata. `active_controller` is for DescribeCluster on controller listeners.
+pub fn cluster_rows(
+    metadata: &MetadataApi,
+    forwarding: &Forwarding,
+    active_controller: impl Fn() -> NodeId + Send + Sync + 'static,
+) -> Vec<Row> {
+    let cache = || Arc::clone(&metadata.cache);
+    let config = || Arc::clone(&metadata.config);
+    let cluster_id = Arc::clone(&metadata.cluster_id);
+    let describe = Authorization::Cluster(ClusterOperation::Describe);
+    let alter = Authorization::Cluster(ClusterOperation::Alter);
+    vec![
+        Row::pending(BROKER, Authorization::PerResource, {
+            let metadata = metadata.clone();
+            move |context, request| metadata.handle(context, request)
+        }),
+        Row::now(BROKER, Authorization::PerResource, {
+            let (cache, config) = (cache(), config());
+            move |context, request| {
+                describe_topic_partitions::handle(&cache, &config, context, request)
+            }
+        }),
+        Row::now(BOTH, describe, {
+            let (cache, config) = (cache(), config());
+            move |context, request| {
+                describe_cluster::handle(
+                    &cache,
+                    &config,
+                    &cluster_id,
+                    &active_controller,
+                    context,
+                    request,
+                )
+            }
+        }),
+        Row::now(BROKER, Authorization::PerResource, {
+            let (cache, config) = (cache(), config());
+            move |context, request| describe_configs::handle(&cache, &config, context, request)
+        }),
+        Row::now(BROKER, Authorization::PerResource, {
+            let cache = cache();
+            move |context, request| list_config_resources::handle(&cache, context, request)
+        }),
+        Row::later(BROKER, Authorization::PerResource, {
+            let (forwarding, config) = (forwarding.clone(), config());
+            move |context, request| {
+                alter_configs::legacy(forwarding.clone(), Arc::clone(&config), context, request)
+            }
+        }),
+        Row::later(BROKER, Authorization::PerResource, {
+            let (forwarding, config) = (forwarding.clone(), config());
+            move |context, request| {
+                alter_configs::incremental(
+                    forwarding.clone(),
+                    Arc::clone(&config),
+                    context,
+                    request,
+                )
+            }
+        }),
+        forwarded::<CreateTopicsRequest>(forwarding, Authorization::PerResource),
+        forwarded::<DeleteTopicsRequest>(forwarding, Authorization::PerResource),
+        forwarded::<CreatePartitionsRequest>(forwarding, Authorization::PerResource),
+        forwarded::<ElectLeadersRequest>(forwarding, alter),
+        forwarded::<AlterPartitionReassignmentsRequest>(forwarding, alter),
+        forwarded::<ListPartitionReassignmentsRequest>(forwarding, describe),
+        forwarded::<UpdateFeaturesRequest>(forwarding, alter),
+        forwarded::<UnregisterBrokerRequest>(forwarding, alter),
+    ]
+}
+
+/// A request that the controller decides and this broker only carries.
+fn forwarded<R>(forwarding: &Forwarding, authorization: Authorization) -> Row
+where
+    R: Request + Into<AnyRequest> + Send + 'static,
+    R::Response: TryFrom<AnyResponse> + Send,
+{
+    let forwarding = forwarding.clone();
+    Row::later(BROKER, authorization, move |context, request: R| {
+        let forwarding = forwarding.clone();
+        async move { forwarding.forward(context, request).await }
+    })
 }
