@@ -30,19 +30,19 @@ impl LeaderEpochCache {
         self.entries.last().copied()
     }
 
-    /// Notes that `epoch` starts at `start_offset`; true when that is news. Later or equal offsets of earlier entries
-    /// make way: a leader may be elected again and again without anything being appended. An older epoch is ignored.
+    /// Notes that `epoch` starts at `start_offset`; true when that is news. Entries that do not fit before it make way:
+    /// later or equal offsets, as a leader may be elected again and again without anything being appended; and higher
+    /// epochs, because what is appended counts and what was noted before an earlier cut does not.
     pub fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
         if let Some(last) = self.entries.last()
-            && epoch <= last.epoch
+            && epoch == last.epoch
+            && start_offset >= last.start_offset
         {
             return false;
         }
-        while self
-            .entries
-            .last()
-            .is_some_and(|last| last.start_offset >= start_offset)
-        {
+        let misfit =
+            |entry: &EpochStart| entry.epoch >= epoch || entry.start_offset >= start_offset;
+        while self.entries.last().is_some_and(misfit) {
             self.entries.pop();
         }
         self.entries.push(EpochStart {
@@ -153,8 +153,10 @@ mod tests {
         let mut c = cache(&[(1, 5)]);
         assert!(c.assign(LeaderEpoch(2), 5));
         assert!(!c.assign(LeaderEpoch(2), 9));
-        assert!(!c.assign(LeaderEpoch(1), 9));
         assert_eq!(c, cache(&[(2, 5)]));
+        // A batch of an older epoch proves the newer entry wrong.
+        assert!(c.assign(LeaderEpoch(1), 9));
+        assert_eq!(c, cache(&[(1, 9)]));
     }
 
     #[test]

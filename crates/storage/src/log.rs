@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 mod append;
 mod flush;
+mod left_overs;
 mod open;
+mod producers;
 mod read;
 mod retention;
 mod truncate;

@@ -383,7 +383,8 @@ fn run(
 #[test]
 fn a_crash_at_any_step_loses_nothing_durable() {
     let mut crashes = 0;
-    for seed in 1..=6 {
+    // Seed 10 once left a hole: a removed segment came back behind a shortened one.
+    for seed in (1..=6).chain([10]) {
         let (whole, _, error) = run(seed, 60, |_| {});
         assert_eq!(error, None);
         for step in 0..whole.steps() {

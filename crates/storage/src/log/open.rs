@@ -5,21 +5,20 @@
 //! Kafka: LogLoader, LogSegment.recover, ProducerStateManager.truncateAndReload.
 
 use super::Log;
+use super::left_overs::{Listing, list};
+use super::producers::replay;
 use crate::checkpoint::{EpochStart, read_epochs};
 use crate::config::LogConfig;
 use crate::disk::Disk;
 use crate::error::{FailureLatch, StorageError};
 use crate::leader_epoch::LeaderEpochCache;
 use crate::names;
-use crate::producer_state::{
-    AppendOrigin, Pending, ProducerStateManager, end_txn_marker, read_snapshot,
-};
-use crate::scan::{BatchAt, HeaderScanner, ScanError};
+use crate::producer_state::ProducerStateManager;
+use crate::scan::{HeaderScanner, ScanError};
 use crate::segment::{FileLengths, Segment};
 use crate::vfs::Vfs;
 use kavka_common::Offset;
-use kavka_records::RecordBatch;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -521,6 +520,7 @@ impl Log {
         self.epochs.truncate_from_start(self.log_start_offset);
         if let Some(last) = stored.last()
             && last.start_offset == self.log_end_offset
+            && self.latest_epoch().is_none_or(|latest| latest < last.epoch)
         {
             self.epochs.assign(last.epoch, last.start_offset);
         }
@@ -529,287 +529,4 @@ impl Log {
         }
         Ok(())
     }
-
-    /// Brings the producers to the log's end, from the newest snapshot that is not above it.
-    pub(super) fn reload_producers(&mut self, now_ms: i64) -> Result<(), StorageError> {
-        self.reload_producers_reporting(now_ms, &mut RecoveryReport::default())
-    }
-
-    fn reload_producers_reporting(
-        &mut self,
-        now_ms: i64,
-        report: &mut RecoveryReport,
-    ) -> Result<(), StorageError> {
-        for snapshot in self.snapshots.split_off(&(self.log_end_offset + 1)) {
-            self.unsynced_snapshots.retain(|offset| *offset != snapshot);
-            self.disk.remove(&self.snapshot_path(snapshot))?;
-            report.snapshots_removed += 1;
-        }
-        let start = self.segments[0].base_offset();
-        self.producers = ProducerStateManager::new(start);
-        while let Some(&offset) = self.snapshots.last() {
-            if offset < start {
-                break;
-            }
-            match read_snapshot(&self.disk, &self.snapshot_path(offset)) {
-                Ok(entries) => {
-                    self.producers = ProducerStateManager::from_snapshot(
-                        entries,
-                        offset,
-                        now_ms,
-                        self.config.producer_id_expiration_ms,
-                    );
-                    break;
-                }
-                Err(StorageError::Corrupt { path, reason }) => {
-                    tracing::warn!(path = %path.display(), "producer snapshot removed: {reason}");
-                    self.remove_snapshot(offset)?;
-                    report.snapshots_removed += 1;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.replay_producers(report)?;
-        self.producers
-            .remove_expired(now_ms, self.config.producer_id_expiration_ms);
-        Ok(())
-    }
-
-    /// Walks the headers from where the producers stand to the log's end.
-    fn replay_producers(&mut self, report: &mut RecoveryReport) -> Result<(), StorageError> {
-        let disk = self.disk.clone();
-        let from = self.producers.end_offset();
-        let index_interval_bytes = self.config.index_interval_bytes;
-        let first = self.segment_at(from).unwrap_or(0);
-        for at in first..self.segments.len() {
-            if from >= self.log_end_offset || self.segments[at].base_offset() >= self.log_end_offset
-            {
-                break;
-            }
-            let segment = &mut self.segments[at];
-            let start = if from <= segment.base_offset() {
-                0
-            } else {
-                match segment.find(&disk, from, index_interval_bytes)? {
-                    Some(batch) => batch.position,
-                    None => continue,
-                }
-            };
-            let file = segment.file(&disk)?;
-            let path = segment.path();
-            let mut scanner =
-                HeaderScanner::new(path, &*file, start, segment.size(), segment.base_offset());
-            // What lies behind the log's end may be torn, and is not looked at.
-            while self.producers.end_offset() < self.log_end_offset {
-                let batch = match scanner.next() {
-                    Ok(Some(batch)) => batch,
-                    Ok(None) => break,
-                    Err(ScanError::Invalid { position, reason }) => {
-                        return Err(StorageError::BitRot {
-                            path: path.to_owned(),
-                            position: u64::from(position),
-                            offset: self.producers.end_offset(),
-                            recovery_point: self.log_end_offset,
-                            reason,
-                        });
-                    }
-                    Err(ScanError::Storage(error)) => return Err(error),
-                };
-                if batch.header.has_producer_id() {
-                    let bytes = read_control(&disk, path, &*file, &batch)?;
-                    replay_header(&mut self.producers, &batch, bytes.as_deref());
-                }
-                self.producers.set_end_offset(batch.header.next_offset());
-            }
-            report.bytes_walked += scanner.bytes_read;
-        }
-        self.producers
-            .set_end_offset(self.log_end_offset.max(self.producers.end_offset()));
-        Ok(())
-    }
-}
-
-/// The bytes of a control batch, which tell how a transaction ended.
-fn read_control(
-    disk: &Disk,
-    path: &Path,
-    file: &dyn crate::vfs::File,
-    batch: &BatchAt,
-) -> Result<Option<Vec<u8>>, StorageError> {
-    if !batch.header.is_control() {
-        return Ok(None);
-    }
-    let mut bytes = vec![0; batch.header.size_bytes()];
-    disk.read_exact_at(path, file, &mut bytes, u64::from(batch.position))?;
-    Ok(Some(bytes))
-}
-
-/// Lets the producers follow a batch of which only control batches need their bytes.
-fn replay_header(producers: &mut ProducerStateManager, batch: &BatchAt, control: Option<&[u8]>) {
-    let marker = control
-        .and_then(|bytes| RecordBatch::parse(bytes).ok())
-        .and_then(|control| end_txn_marker(&control).ok().flatten());
-    let mut pending = Pending::default();
-    producers
-        .check(
-            &mut pending,
-            &batch.header,
-            marker,
-            AppendOrigin::Replication,
-        )
-        .expect("replication refuses nothing");
-    producers.apply(pending, batch.header.next_offset());
-}
-
-/// Lets the producers follow a batch; gives the transactions that it aborts.
-fn replay(
-    producers: &mut ProducerStateManager,
-    batch: &BatchAt,
-    bytes: &RecordBatch<'_>,
-) -> Vec<crate::txn_index::AbortedTxn> {
-    let mut pending = Pending::default();
-    if batch.header.has_producer_id() {
-        let marker = end_txn_marker(bytes).ok().flatten();
-        producers
-            .check(
-                &mut pending,
-                &batch.header,
-                marker,
-                AppendOrigin::Replication,
-            )
-            .expect("replication refuses nothing");
-    }
-    producers.apply(pending, batch.header.next_offset())
-}
-
-struct Listing {
-    segments: BTreeMap<Offset, FileLengths>,
-    snapshots: BTreeSet<Offset>,
-}
-
-/// Lists the folder, finishes or undoes what a crash interrupted, and removes what belongs to no segment.
-fn list(disk: &Disk, dir: &Path, report: &mut RecoveryReport) -> Result<Listing, StorageError> {
-    finish_swaps(disk, dir, report)?;
-    let mut segments: BTreeMap<Offset, FileLengths> = BTreeMap::new();
-    let mut snapshots = BTreeSet::new();
-    for entry in disk.list(dir)? {
-        if entry.is_dir {
-            continue;
-        }
-        let unfinished = [names::DELETED, names::CLEANED, names::TEMPORARY];
-        if unfinished.iter().any(|suffix| entry.name.ends_with(suffix)) {
-            disk.remove(&dir.join(&entry.name))?;
-            report.left_overs_removed += 1;
-            continue;
-        }
-        let Some((offset, suffix)) = names::parse_offset_file(&entry.name) else {
-            continue;
-        };
-        match suffix {
-            names::LOG => segments.entry(offset).or_default().log = Some(entry.length),
-            names::INDEX => segments.entry(offset).or_default().offset_index = Some(entry.length),
-            names::TIME_INDEX => {
-                segments.entry(offset).or_default().time_index = Some(entry.length)
-            }
-            names::TXN_INDEX => segments.entry(offset).or_default().txn_index = Some(entry.length),
-            names::PRODUCER_SNAPSHOT => {
-                snapshots.insert(offset);
-            }
-            _ => {}
-        }
-    }
-    // An index without its log is what an interrupted removal leaves.
-    let orphans: Vec<Offset> = segments
-        .iter()
-        .filter(|(_, lengths)| lengths.log.is_none())
-        .map(|(offset, _)| *offset)
-        .collect();
-    for offset in orphans {
-        segments.remove(&offset);
-        for suffix in [names::INDEX, names::TIME_INDEX, names::TXN_INDEX] {
-            disk.remove(&dir.join(names::offset_file(offset, suffix)))?;
-        }
-        report.left_overs_removed += 1;
-    }
-    Ok(Listing {
-        segments,
-        snapshots,
-    })
-}
-
-/// Compaction and splitting write `.cleaned` files, rename them to `.swap` once all are durable, then replace the
-/// originals. A `.swap` behind a `.cleaned` belongs to a set that was not complete.
-fn finish_swaps(disk: &Disk, dir: &Path, report: &mut RecoveryReport) -> Result<(), StorageError> {
-    let entries = disk.list(dir)?;
-    let offset_with = |suffix: &str| {
-        let full = move |name: &str| {
-            name.strip_suffix(suffix)
-                .and_then(names::parse_offset_file)
-                .map(|(offset, _)| offset)
-        };
-        entries
-            .iter()
-            .filter_map(move |entry| full(&entry.name).map(|offset| (offset, entry)))
-            .collect::<Vec<_>>()
-    };
-    let cleaned_min = offset_with(names::CLEANED)
-        .iter()
-        .map(|(offset, _)| *offset)
-        .min();
-    let swaps = offset_with(names::SWAP);
-    for (offset, swap) in &swaps {
-        let path = dir.join(&swap.name);
-        if cleaned_min.is_some_and(|cleaned_min| *offset >= cleaned_min) {
-            disk.remove(&path)?;
-            report.left_overs_removed += 1;
-            continue;
-        }
-        if swap.name.ends_with(".log.swap") {
-            let end = swap_end(disk, &path, *offset, swap.length)?;
-            for original in &entries {
-                let Some((base_offset, names::LOG)) = names::parse_offset_file(&original.name)
-                else {
-                    continue;
-                };
-                if base_offset > *offset && base_offset < end {
-                    for suffix in [
-                        names::LOG,
-                        names::INDEX,
-                        names::TIME_INDEX,
-                        names::TXN_INDEX,
-                    ] {
-                        disk.remove(&dir.join(names::offset_file(base_offset, suffix)))?;
-                    }
-                    report.left_overs_removed += 1;
-                }
-            }
-        }
-    }
-    for (_, swap) in &swaps {
-        let path = dir.join(&swap.name);
-        if disk.exists(&path)? {
-            let target = swap.name.trim_end_matches(names::SWAP);
-            disk.rename(&path, &dir.join(target))?;
-            report.left_overs_removed += 1;
-        }
-    }
-    Ok(())
-}
-
-/// The offset behind the last batch of a `.swap` file.
-fn swap_end(
-    disk: &Disk,
-    path: &Path,
-    base_offset: Offset,
-    length: u64,
-) -> Result<Offset, StorageError> {
-    let length = u32::try_from(length)
-        .map_err(|_| StorageError::corrupt(path, "larger than a segment can be"))?;
-    let file = disk.open(path, crate::vfs::OpenMode::Read)?;
-    let mut scanner = HeaderScanner::new(path, &*file, 0, length, base_offset);
-    let mut end = base_offset;
-    while let Some(batch) = scanner.next().map_err(|error| error.into_storage(path))? {
-        end = batch.header.next_offset();
-    }
-    Ok(end)
 }

@@ -38,6 +38,8 @@ impl Log {
             let segment = self.segments.pop().expect("longer than one");
             self.remove_segment(&segment, AT_ONCE)?;
         }
+        // A later segment that came back behind a shortened one would be a hole below the recovery point.
+        disk.sync_dir(&self.dir)?;
         if let Some(batch) = cut {
             self.active().truncate(&disk, batch.position, offset)?;
         } else {
