@@ -5,7 +5,7 @@
 
 use crate::api::RequestContext;
 use crate::api::errors::WireError;
-use crate::replica::{ReplicaError, ReplicaManager};
+use crate::replica::ReplicaManager;
 use kavka_protocol::messages::delete_records_response::{
     DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
 };
@@ -28,12 +28,7 @@ pub async fn handle(
         .collect();
     let targets = wanted.iter().map(|(at, partition, offset)| {
         let topic = &request.topics[*at].name;
-        let found = if kavka_common::topic::is_internal(topic) {
-            Err(ReplicaError::InternalTopic(topic.to_string()))
-        } else {
-            replicas.partition(topic, *partition)
-        };
-        (found, *offset)
+        (replicas.partition(topic, *partition), *offset)
     });
     let results = replicas
         .delete_records(targets.collect(), i64::from(request.timeout_ms))

@@ -43,11 +43,12 @@ impl WireError for ReplicaError {
 impl WireError for InvalidBatch {
     fn error_code(&self) -> ErrorCode {
         match self.kind {
-            InvalidBatchKind::InvalidRecord => ErrorCode::InvalidRecord,
+            InvalidBatchKind::NotOneBatch | InvalidBatchKind::InvalidRecord => {
+                ErrorCode::InvalidRecord
+            }
             InvalidBatchKind::CorruptMessage => ErrorCode::CorruptMessage,
             InvalidBatchKind::MessageTooLarge => ErrorCode::MessageTooLarge,
             InvalidBatchKind::InvalidTimestamp => ErrorCode::InvalidTimestamp,
-            InvalidBatchKind::UnsupportedForMessageFormat => ErrorCode::UnsupportedForMessageFormat,
             InvalidBatchKind::UnsupportedCompressionType => ErrorCode::UnsupportedCompressionType,
         }
     }

@@ -25,8 +25,7 @@ use std::sync::Arc;
 
 const TOPIC_IDS_SINCE: i16 = 13;
 const REPLICA_STATE_SINCE: i16 = 15;
-const LEADER_HINTS_SINCE: i16 = 12;
-const NODE_ENDPOINTS_SINCE: i16 = 16;
+const LEADER_HINTS_SINCE: i16 = 16;
 /// From here on consumers say where they are, and may be served by followers.
 const FOLLOWER_FETCH_SINCE: i16 = 11;
 const READ_COMMITTED: i8 = 1;
@@ -248,7 +247,13 @@ fn refused(
         partition_index: p.partition,
         error_code: code.code(),
         high_watermark: -1,
-        aborted_transactions: None,
+        // told apart as Kafka does: null where the partition was found
+        aborted_transactions: match error {
+            ReplicaError::UnknownTopicOrPartition | ReplicaError::UnknownTopicId => {
+                Some(Vec::new())
+            }
+            _ => None,
+        },
         records: Some(Records::Segments(Vec::new())),
         ..Default::default()
     };
@@ -277,10 +282,7 @@ fn refused(
     let known = node_endpoints
         .iter()
         .any(|node| node.node_id == hint.leader_id.get());
-    if context.api_version >= NODE_ENDPOINTS_SINCE
-        && !known
-        && let Some(endpoint) = hint.endpoint
-    {
+    if let (Some(endpoint), false) = (hint.endpoint, known) {
         node_endpoints.push(NodeEndpoint {
             node_id: hint.leader_id.get(),
             host: (&*endpoint.host).into(),

@@ -18,6 +18,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 const READ_COMMITTED: i8 = 1;
+const LEADER_EPOCH_SINCE: i16 = 4;
 /// Before, clients knew only LEADER_NOT_AVAILABLE for an offset that is not available yet.
 const OFFSET_NOT_AVAILABLE_SINCE: i16 = 5;
 
@@ -46,6 +47,7 @@ fn respond(
     };
     let leader_only = request.replica_id != NodeId::DEBUGGING_CONSUMER.get();
     let mut seen = HashSet::new();
+    // named twice: refused, and answered once
     let mut duplicates = HashSet::new();
     for topic in &request.topics {
         for p in &topic.partitions {
@@ -54,11 +56,16 @@ fn respond(
             }
         }
     }
+    let mut answered = HashSet::new();
     let topics = request.topics.iter().map(|topic| ListOffsetsTopicResponse {
         name: topic.name.clone(),
         partitions: topic
             .partitions
             .iter()
+            .filter(|p| {
+                let key = (&*topic.name, p.partition_index);
+                !duplicates.contains(&key) || answered.insert(key)
+            })
             .map(|p| {
                 let found = if duplicates.contains(&(&*topic.name, p.partition_index)) {
                     Err(ReplicaError::DuplicatePartition)
@@ -90,7 +97,11 @@ fn partition_response(
             partition_index,
             timestamp: found.timestamp,
             offset: found.offset,
-            leader_epoch: found.leader_epoch.get(),
+            leader_epoch: if version >= LEADER_EPOCH_SINCE {
+                found.leader_epoch.get()
+            } else {
+                LeaderEpoch::UNKNOWN.get()
+            },
             ..Default::default()
         },
         Err(e) => {

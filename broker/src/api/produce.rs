@@ -8,6 +8,7 @@ use crate::api::errors::WireError;
 use crate::network::Pending;
 use crate::replica::{Acks, Appended, InDoubt, ReplicaError, ReplicaManager, acknowledged};
 use bytes::Bytes;
+use kavka_common::Offset;
 use kavka_protocol::ErrorCode;
 use kavka_protocol::messages::produce_request::PartitionProduceData;
 use kavka_protocol::messages::produce_response::{
@@ -15,6 +16,7 @@ use kavka_protocol::messages::produce_response::{
     TopicProduceResponse,
 };
 use kavka_protocol::messages::{ProduceRequest, ProduceResponse};
+use kavka_records::InvalidBatchKind;
 use kavka_replication::AcksState;
 use std::sync::Arc;
 
@@ -28,6 +30,8 @@ const ADMIN_CLIENT_ID: &str = "__admin_client";
 struct Outcome {
     topic: usize,
     index: i32,
+    /// Told with an error that came from the log, -1 with others.
+    log_start_offset: Offset,
     result: Result<Appended, ReplicaError>,
 }
 
@@ -49,6 +53,7 @@ pub fn handle(
             } else {
                 replicas.partition(&topic.name, data.index)
             };
+            let mut log_start_offset = -1;
             let result = partition.and_then(|partition| {
                 let tp = partition.topic_partition();
                 if kavka_common::topic::is_internal(&tp.topic)
@@ -57,8 +62,13 @@ pub fn handle(
                     return Err(ReplicaError::InternalTopic(tp.topic.to_string()));
                 }
                 let zstd_allowed = context.api_version >= ZSTD_SINCE;
-                let appended =
-                    replicas.append_produced(&partition, &produced(data), acks, zstd_allowed)?;
+                let appended = replicas
+                    .append_produced(&partition, &produced(data), acks, zstd_allowed)
+                    .inspect_err(|e| {
+                        if comes_from_the_log(e) {
+                            log_start_offset = partition.log_start_offset().unwrap_or(-1);
+                        }
+                    })?;
                 let required_offset = appended.info.last_offset + 1;
                 let committed = acks != Acks::All
                     || partition.acks_state(required_offset, appended.leader_epoch, None)?
@@ -77,6 +87,7 @@ pub fn handle(
             outcomes.push(Outcome {
                 topic: topic_at,
                 index: data.index,
+                log_start_offset,
                 result,
             });
         }
@@ -101,6 +112,18 @@ pub fn handle(
         }
         respond(&replicas, &late, &request, outcomes)
     })
+}
+
+/// Kafka looks at size and CRC, and at the framing, before it looks at the log.
+fn comes_from_the_log(error: &ReplicaError) -> bool {
+    match error {
+        ReplicaError::Append(_) => true,
+        ReplicaError::InvalidBatch(invalid) => matches!(
+            invalid.kind,
+            InvalidBatchKind::InvalidRecord | InvalidBatchKind::InvalidTimestamp
+        ),
+        _ => false,
+    }
 }
 
 fn produced(data: &PartitionProduceData) -> Bytes {
@@ -193,6 +216,7 @@ fn respond(
             },
             Err(e) => {
                 let mut refused = refused(outcome.index, e.error_code());
+                refused.log_start_offset = outcome.log_start_offset;
                 if let ReplicaError::InvalidBatch(invalid) = e {
                     refused.error_message = Some(invalid.message.as_str().into());
                     refused.record_errors = invalid

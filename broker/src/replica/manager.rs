@@ -262,9 +262,9 @@ impl ReplicaManager {
         &self,
         partition: &Partition,
     ) -> Result<Vec<ProducerEntry>, ReplicaError> {
-        let now_ms = self.context.clock.wall_ms();
+        // those that are due to expire still count: appends are still checked against them
         partition.with_log(LeaderEpoch::UNKNOWN, true, |log, _| {
-            Ok(log.active_producers(now_ms))
+            Ok(log.producer_state().producers().copied().collect())
         })
     }
 
@@ -277,6 +277,10 @@ impl ReplicaManager {
         let mut moved = Vec::with_capacity(targets.len());
         for (partition, offset) in targets {
             moved.push(partition.and_then(|partition| {
+                let topic = &partition.topic_partition().topic;
+                if kavka_common::topic::is_internal(topic) {
+                    return Err(ReplicaError::InternalTopic(topic.to_string()));
+                }
                 if !partition.settings().log.cleanup_delete {
                     let tp = partition.topic_partition().to_string();
                     return Err(ReplicaError::DeletePolicy(tp));

@@ -29,6 +29,7 @@ impl OffsetSpec {
             -4 => (OffsetSpec::EarliestLocal, 8),
             -5 => (OffsetSpec::LatestTiered, 9),
             -6 => (OffsetSpec::EarliestPendingUpload, 11),
+            at if at < 0 => return Err(ReplicaError::UnsupportedVersion),
             at => (OffsetSpec::Timestamp(at), 0),
         };
         if version >= since {

@@ -342,7 +342,11 @@ impl Partition {
             .log
             .as_mut()
             .ok_or(ReplicaError::NotLeaderOrFollower)?;
-        let info = log.append_as_leader(batches, leader_epoch, origin, now_ms)?;
+        let mut info = log.append_as_leader(batches, leader_epoch, origin, now_ms)?;
+        if info.duplicate {
+            // as Kafka tells it: the time that stands in the batch of then
+            info.log_append_time_ms = info.max_timestamp;
+        }
         let log_end_offset = log.log_end_offset();
         let must_flush = log.unflushed_records() >= log.config().flush_messages;
         let woken = if info.duplicate {

@@ -325,6 +325,14 @@ pub fn patch_timestamps_log_append(batch: &mut [u8], now_ms: i64) {
     patch_max_timestamp(batch, now_ms);
 }
 
+/// The reverse: the records' own times count, of which `max_timestamp` is the greatest. `batch` is exactly one parsed batch.
+pub fn patch_timestamps_create(batch: &mut [u8], max_timestamp: i64) {
+    let attributes = Attributes(i16::from_be_bytes(at(batch, ATTRIBUTES_AT)))
+        .with_timestamp_type(TimestampType::CreateTime);
+    batch[ATTRIBUTES_AT..][..2].copy_from_slice(&attributes.0.to_be_bytes());
+    patch_max_timestamp(batch, max_timestamp);
+}
+
 /// Sets the greatest timestamp of the header, and the CRC anew. `batch` is exactly one parsed batch.
 pub fn patch_max_timestamp(batch: &mut [u8], max_timestamp: i64) {
     batch[MAX_TIMESTAMP_AT..][..8].copy_from_slice(&max_timestamp.to_be_bytes());

@@ -7,7 +7,7 @@ use crate::batch::RecordBatch;
 use crate::builder::assemble;
 use crate::compression::{Compression, CompressionLevel, compress, decoder, read_error};
 use crate::error::BatchError;
-use crate::header::{BatchHeader, NO_TIMESTAMP, TimestampType, patch_max_timestamp};
+use crate::header::{BatchHeader, NO_TIMESTAMP, TimestampType, patch_timestamps_create};
 use crate::varint;
 use bytes::BytesMut;
 use kavka_common::TopicPartition;
@@ -80,11 +80,12 @@ impl ProduceRules<'_> {
 /// Decides the wire error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InvalidBatchKind {
+    /// The bytes are not exactly one whole batch of magic 2. Kafka answers this as an invalid record too.
+    NotOneBatch,
     InvalidRecord,
     CorruptMessage,
     MessageTooLarge,
     InvalidTimestamp,
-    UnsupportedForMessageFormat,
     UnsupportedCompressionType,
 }
 
@@ -146,7 +147,8 @@ impl From<BatchError> for InvalidBatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rewrite {
     Keep,
-    MaxTimestamp(i64),
+    /// The records' own time, and the greatest of them in the header.
+    CreateTime(i64),
     Replaced(BytesMut),
 }
 
@@ -174,9 +176,9 @@ impl ValidatedBatch {
     pub fn into_stored(self, produced: &[u8]) -> Cow<'_, [u8]> {
         match self.rewrite {
             Rewrite::Keep => Cow::Borrowed(produced),
-            Rewrite::MaxTimestamp(max_timestamp) => {
+            Rewrite::CreateTime(max_timestamp) => {
                 let mut batch = produced.to_vec();
-                patch_max_timestamp(&mut batch, max_timestamp);
+                patch_timestamps_create(&mut batch, max_timestamp);
                 Cow::Owned(batch)
             }
             Rewrite::Replaced(replaced) => Cow::Owned(replaced.into()),
@@ -214,8 +216,12 @@ pub fn validate_produce(
             let replaced = recompress(&batch, compression, level, create_time_max, rules)?;
             Rewrite::Replaced(replaced)
         }
-        None if !log_append && create_time_max != header.max_timestamp => {
-            Rewrite::MaxTimestamp(create_time_max)
+        // a client's claim of append time, or of another greatest time, is mended as Kafka does
+        None if !log_append
+            && (create_time_max != header.max_timestamp
+                || header.timestamp_type() == TimestampType::LogAppendTime) =>
+        {
+            Rewrite::CreateTime(create_time_max)
         }
         None => Rewrite::Keep,
     };
@@ -232,32 +238,26 @@ pub fn validate_produce(
 
 /// Exactly one complete batch of magic 2 and nothing behind it (every Produce version served allows only that).
 fn single_batch(bytes: &[u8]) -> Result<RecordBatch<'_>, InvalidBatch> {
+    let refuse = |message: String| InvalidBatch::new(InvalidBatchKind::NotOneBatch, message);
+    let none = "Produce requests must have at least one record batch per partition";
     if bytes.is_empty() {
-        return Err(InvalidBatch::record(
-            "Produce requests must have at least one record batch per partition",
-        ));
+        return Err(refuse(none.into()));
     }
     let batch = match RecordBatch::parse(bytes) {
         Ok(batch) => batch,
-        Err(BatchError::UnsupportedMagic(magic @ 0..=1)) => {
-            return Err(InvalidBatch::new(
-                InvalidBatchKind::UnsupportedForMessageFormat,
-                format!(
-                    "Produce requests are only allowed to contain record batches with magic version 2, not {magic}"
-                ),
-            ));
+        Err(BatchError::UnsupportedMagic(magic)) => {
+            return Err(refuse(format!(
+                "Produce requests are only allowed to contain record batches with magic version 2, not {magic}"
+            )));
         }
         // a client that sends a part of a batch has lost its framing: nothing to retry
-        Err(BatchError::Truncated { .. }) => {
-            return Err(InvalidBatch::record(
-                "Produce requests must have at least one record batch per partition",
-            ));
-        }
+        Err(BatchError::Truncated { .. }) => return Err(refuse(none.into())),
         Err(e) => return Err(e.into()),
     };
     if batch.bytes().len() != bytes.len() {
-        return Err(InvalidBatch::record(
-            "Produce requests are only allowed to contain exactly one record batch per partition",
+        return Err(refuse(
+            "Produce requests are only allowed to contain exactly one record batch per partition"
+                .into(),
         ));
     }
     Ok(batch)
@@ -320,15 +320,6 @@ fn check_client_fields(header: &BatchHeader, rules: &ProduceRules<'_>) -> Result
             "Invalid sequence number {} in record batch with producerId {} in topic partition {tp}.",
             header.base_sequence, header.producer_id
         )));
-    }
-    // LogValidator refuses these record by record; it is one bit of the batch
-    if header.timestamp_type() == TimestampType::LogAppendTime {
-        return Err(InvalidBatch::new(
-            InvalidBatchKind::InvalidTimestamp,
-            format!(
-                "Invalid timestamp type in message: producer should not set timestamp type to LogAppendTime in topic partition {tp}."
-            ),
-        ));
     }
     if header.attributes.has_delete_horizon() {
         return Err(InvalidBatch::record(format!(
@@ -394,7 +385,10 @@ fn check_stream<R: BufRead>(
             });
             continue;
         }
-        let timestamp = header.base_timestamp.wrapping_add(record.timestamp_delta);
+        let timestamp = match header.timestamp_type() {
+            TimestampType::CreateTime => header.base_timestamp.wrapping_add(record.timestamp_delta),
+            TimestampType::LogAppendTime => header.max_timestamp,
+        };
         if rules.timestamp_type == TimestampType::CreateTime
             && timestamp != NO_TIMESTAMP
             && !(earliest..=latest).contains(&timestamp)
@@ -605,6 +599,9 @@ fn recompress(
         .map_err(|e| BatchError::Decompress(e.to_string()))?;
     let mut header = batch.header().with_records(compression, records.len())?;
     header.max_timestamp = max_timestamp;
+    header.attributes = header
+        .attributes
+        .with_timestamp_type(TimestampType::CreateTime);
     check_size(header.size_bytes(), rules)?;
     Ok(assemble(&header, &records))
 }

@@ -148,12 +148,22 @@ impl Session {
         }
     }
 
-    /// Whether the response must name the partition, and what it now has been told.
+    /// As `told`, and a partition that gave records goes to the end: those that gave none come first next time.
     fn answer(&mut self, key: &Key, outcome: PartitionOutcome) -> bool {
-        let Some(place) = self.places.get(key).copied() else {
-            return false;
-        };
-        let Some(cached) = self.order.get_mut(&place) else {
+        let respond = self.told(key, outcome);
+        if outcome.records_bytes > 0
+            && let Some(place) = self.places.remove(key)
+            && let Some(cached) = self.order.remove(&place)
+        {
+            self.insert(cached);
+        }
+        respond
+    }
+
+    /// Whether the response must name the partition; notes what it tells.
+    fn told(&mut self, key: &Key, outcome: PartitionOutcome) -> bool {
+        let place = self.places.get(key);
+        let Some(cached) = place.and_then(|place| self.order.get_mut(place)) else {
             return false;
         };
         let mut respond = outcome.records_bytes > 0 || outcome.is_notice || outcome.is_error;
@@ -166,14 +176,6 @@ impl Session {
         } else {
             outcome.high_watermark
         };
-        if outcome.records_bytes > 0 {
-            // those that got nothing come first next time
-            let cached = self.order.remove(&place);
-            self.places.remove(key);
-            if let Some(cached) = cached {
-                self.insert(cached);
-            }
-        }
         respond
     }
 }
@@ -343,7 +345,7 @@ impl FetchSessionCache {
                 high_watermark: -1,
                 log_start_offset: -1,
             });
-            session.answer(&partition.key(), *outcome);
+            session.told(&partition.key(), *outcome);
         }
         // a few draws find a free positive id; a broken source of numbers costs a session, not a loop
         for _ in 0..64 {
