@@ -486,9 +486,11 @@ async fn topics_go_and_come_back_empty_under_another_id() {
     let mut broker = Broker::start(dir.path()).await;
     broker.apply(&topic("t", topic_id(11), &[1], &[1])).await;
     assert_eq!(broker.produce(batch(&["c"])).unwrap().info.first_offset, 0);
-    let names: Vec<String> = std::fs::read_dir(dir.path())
+    let names: Vec<String> = RealVfs
+        .list(dir.path())
         .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .into_iter()
+        .map(|entry| entry.name)
         .collect();
     assert_eq!(
         names.iter().filter(|name| name.ends_with("-stray")).count(),

@@ -15,8 +15,11 @@ use std::net::TcpStream;
 /// Timestamp of all records; the topics keep records for ever.
 pub const THEN: i64 = 1_700_000_000_000;
 
+/// Keys and values.
+type Settings = &'static [(&'static str, &'static str)];
+
 /// The topics that must be there, empty, with these settings.
-pub const TOPICS: &[(&str, i32, &[(&str, &str)])] = &[
+pub const TOPICS: &[(&str, i32, Settings)] = &[
     ("plain", 1, &[("retention.ms", "-1")]),
     ("two", 2, &[("retention.ms", "-1")]),
     ("compacted", 1, &[("cleanup.policy", "compact")]),
