@@ -9,6 +9,7 @@ pub mod controller;
 pub mod coordinator;
 pub mod daemon;
 pub mod identity;
+pub mod lifecycle;
 pub mod logging;
 pub mod machine;
 pub mod metadata;

@@ -8,6 +8,7 @@ pub mod api_versions;
 pub mod auto_create;
 pub mod cluster_view;
 pub mod context;
+pub mod decide;
 pub mod delete_groups;
 pub mod delete_records;
 pub mod describe_cluster;

@@ -6,9 +6,7 @@
 mod cache;
 mod loader;
 mod observer;
-mod zookeeper_view;
 
 pub use cache::{MetadataCache, NotVisible};
 pub use loader::{MetadataPublisher, MetadataSource, load};
 pub use observer::Observer;
-pub use zookeeper_view::ZooKeeperView;

@@ -1,0 +1,101 @@
+//! The requests that the active controller decides, on a controller's listener: all go to the shell as they are.
+//! Not here: the decisions (crates/controller), the same requests on a broker's listener (they are forwarded here).
+//! Runs in the task of the connection; waits for the controller's task.
+//! Kafka: kafka.server.ControllerApis.
+
+use crate::api::RequestContext;
+use crate::api::dispatch::{Authorization, CONTROLLER, ClusterOperation, Row};
+use crate::controller::{ControllerError, ControllerHandle, refuse};
+use crate::quorum::Observers;
+use kavka_protocol::messages::*;
+use kavka_protocol::{AnyRequest, AnyResponse, ErrorCode, Request};
+use std::sync::Arc;
+
+/// Decides here, or says who does.
+pub async fn handle<R>(
+    controller: ControllerHandle,
+    context: RequestContext,
+    request: R,
+) -> R::Response
+where
+    R: Request + Into<AnyRequest>,
+    R::Response: TryFrom<AnyResponse>,
+{
+    let request: AnyRequest = request.into();
+    let refusal = |error: &ControllerError| {
+        let code = match error {
+            ControllerError::NotActive(_) | ControllerError::Lost => ErrorCode::NotController,
+            ControllerError::Unsupported(_) => ErrorCode::UnsupportedVersion,
+            ControllerError::Stopped => ErrorCode::NotController,
+        };
+        refuse(&request, code, Some(&error.to_string()))
+    };
+    let response = match controller
+        .handle(context.api_version, request.clone())
+        .await
+    {
+        Ok(handled) => Some(handled.response),
+        Err(error) => refusal(&error),
+    };
+    response
+        .and_then(|response| R::Response::try_from(response).ok())
+        .unwrap_or_default()
+}
+
+fn row<R>(controller: &ControllerHandle, authorization: Authorization) -> Row
+where
+    R: Request + Into<AnyRequest> + Send + 'static,
+    R::Response: TryFrom<AnyResponse> + Send + 'static,
+{
+    let controller = controller.clone();
+    Row::later(CONTROLLER, authorization, move |context, request: R| {
+        handle(controller.clone(), context, request)
+    })
+}
+
+/// The rows of a controller's listener that need the controller or the metadata log.
+pub fn rows(controller: &ControllerHandle, observers: &Arc<Observers>) -> Vec<Row> {
+    let action = || Authorization::Cluster(ClusterOperation::ClusterAction);
+    let alter = || Authorization::Cluster(ClusterOperation::Alter);
+    let observers = || Arc::clone(observers);
+    vec![
+        row::<CreateTopicsRequest>(controller, Authorization::PerResource),
+        row::<DeleteTopicsRequest>(controller, Authorization::PerResource),
+        row::<CreatePartitionsRequest>(controller, Authorization::PerResource),
+        row::<AlterConfigsRequest>(controller, Authorization::PerResource),
+        row::<IncrementalAlterConfigsRequest>(controller, Authorization::PerResource),
+        row::<ElectLeadersRequest>(controller, alter()),
+        row::<AlterPartitionReassignmentsRequest>(controller, alter()),
+        row::<ListPartitionReassignmentsRequest>(
+            controller,
+            Authorization::Cluster(ClusterOperation::Describe),
+        ),
+        row::<UpdateFeaturesRequest>(controller, alter()),
+        row::<UnregisterBrokerRequest>(controller, alter()),
+        row::<BrokerRegistrationRequest>(controller, action()),
+        row::<BrokerHeartbeatRequest>(controller, action()),
+        row::<AlterPartitionRequest>(controller, action()),
+        row::<AllocateProducerIdsRequest>(controller, action()),
+        row::<AssignReplicasToDirsRequest>(controller, action()),
+        row::<ControllerRegistrationRequest>(controller, action()),
+        Row::later(CONTROLLER, action(), {
+            let observers = observers();
+            move |_context, request: FetchRequest| {
+                let observers = Arc::clone(&observers);
+                async move { observers.fetch(request).await }
+            }
+        }),
+        Row::now(CONTROLLER, action(), {
+            let observers = observers();
+            move |_context, request: FetchSnapshotRequest| observers.fetch_snapshot(&request)
+        }),
+        Row::now(
+            CONTROLLER,
+            Authorization::Cluster(ClusterOperation::Describe),
+            {
+                let observers = observers();
+                move |_context, request: DescribeQuorumRequest| observers.describe(&request)
+            },
+        ),
+    ]
+}
