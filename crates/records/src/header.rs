@@ -304,7 +304,8 @@ pub(crate) fn compute_crc(batch: &[u8]) -> u32 {
     sum as u32
 }
 
-pub(crate) fn patch_crc(batch: &mut [u8]) {
+/// Seals a batch whose bytes were changed.
+pub fn patch_crc(batch: &mut [u8]) {
     let crc = compute_crc(batch);
     batch[CRC_AT..][..4].copy_from_slice(&crc.to_be_bytes());
 }

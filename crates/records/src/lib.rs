@@ -21,8 +21,8 @@ pub use control::{ControlRecordType, EndTxnMarker};
 pub use error::BatchError;
 pub use header::{
     Attributes, BATCH_OVERHEAD_BYTES, BatchHeader, LOG_OVERHEAD_BYTES, MAGIC_V2, NO_SEQUENCE,
-    NO_TIMESTAMP, TimestampType, patch_header, patch_max_timestamp, patch_timestamps_create,
-    patch_timestamps_log_append,
+    NO_TIMESTAMP, TimestampType, patch_crc, patch_header, patch_max_timestamp,
+    patch_timestamps_create, patch_timestamps_log_append,
 };
 pub use record::{Header, HeaderRef, Record, RecordIter, RecordRef};
 pub use validate::{
