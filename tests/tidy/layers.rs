@@ -53,6 +53,7 @@ fn table() -> BTreeMap<&'static str, (Vec<&'static str>, bool)> {
                     "kavka-coordinator",
                     "kavka-zookeeper",
                     "kavka-storage",
+                    "kavka-client",
                 ]),
                 false,
             ),
