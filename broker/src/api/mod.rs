@@ -20,6 +20,7 @@ pub mod describe_topic_partitions;
 pub mod dispatch;
 pub mod errors;
 pub mod fetch;
+pub mod find_coordinator;
 pub mod forward;
 pub mod heartbeat;
 pub mod init_producer_id;

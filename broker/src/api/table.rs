@@ -9,9 +9,9 @@ use crate::api::metadata::MetadataApi;
 use crate::api::{
     alter_configs, delete_groups, delete_records, describe_cluster, describe_configs,
     describe_groups, describe_log_dirs, describe_producers, describe_topic_partitions, fetch,
-    heartbeat, init_producer_id, join_group, leave_group, list_config_resources, list_groups,
-    list_offsets, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce,
-    sync_group,
+    find_coordinator, heartbeat, init_producer_id, join_group, leave_group, list_config_resources,
+    list_groups, list_offsets, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch,
+    produce, sync_group,
 };
 use crate::coordinator::GroupCoordinator;
 use crate::replica::{ProducerIds, ReplicaManager};
@@ -145,6 +145,10 @@ pub fn cluster_rows(
         Row::pending(BROKER, Authorization::PerResource, {
             let metadata = metadata.clone();
             move |context, request| metadata.handle(context, request)
+        }),
+        Row::pending(BROKER, Authorization::PerResource, {
+            let metadata = metadata.clone();
+            move |context, request| find_coordinator::handle(&metadata, context, request)
         }),
         Row::now(BROKER, Authorization::PerResource, {
             let (cache, config) = (cache(), config());
