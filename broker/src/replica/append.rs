@@ -76,19 +76,22 @@ pub async fn acknowledged(
     acks: Acks,
     timeout_ms: i64,
 ) -> Vec<Result<(), ReplicaError>> {
-    let mut results: Vec<Option<Result<(), ReplicaError>>> = Vec::with_capacity(appends.len());
-    for append in appends {
-        let flushed = if append.must_flush {
+    let flushes = appends.iter().map(|append| async {
+        if append.must_flush {
             append.partition.flush_to(append.required_offset).await
         } else {
             Ok(())
-        };
-        results.push(match (flushed, acks) {
+        }
+    });
+    let flushed = futures::future::join_all(flushes).await;
+    let mut results: Vec<Option<Result<(), ReplicaError>>> = flushed
+        .into_iter()
+        .map(|flushed| match (flushed, acks) {
             (Err(e), _) => Some(Err(e)),
             (Ok(()), Acks::All) => None,
             (Ok(()), Acks::None | Acks::Leader) => Some(Ok(())),
-        });
-    }
+        })
+        .collect();
     let waiter = Waiter::new();
     let timeout = tokio::time::sleep(Duration::from_millis(
         u64::try_from(timeout_ms).unwrap_or(0),

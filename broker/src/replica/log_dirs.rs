@@ -3,7 +3,8 @@
 //! Called on the blocking pool: asks the file system. Kafka: LogManager.nextLogDirs, ReplicaManager.describeLogDirs; KIP-113, KIP-827, KIP-858.
 
 use crate::replica::error::ReplicaError;
-use crate::replica::manager::ReplicaManager;
+use crate::replica::manager::{Hosted, ReplicaManager};
+use crate::replica::partition::Partition;
 use kavka_common::{Offset, TopicPartition, Uuid};
 use kavka_storage::LogDir;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,42 @@ impl ReplicaManager {
         self.dirs
             .choose_for_new_log(logs_in)
             .ok_or(ReplicaError::NotLeaderOrFollower)
+    }
+
+    /// Takes the partitions of failed directories out of service; only a restart brings them back.
+    pub fn retire_failed_dirs(&self) {
+        for dir in self.dirs.dirs.iter().filter(|dir| dir.is_failed()) {
+            let Err(error) = dir.latch().check() else {
+                continue;
+            };
+            let here: Vec<_> = self
+                .partitions()
+                .into_iter()
+                .filter(|partition| **partition.log_dir() == *dir.path())
+                .collect();
+            if !here.is_empty() {
+                tracing::error!(target: "kafka.server.ReplicaManager", "{} partitions go offline: {error}", here.len());
+            }
+            for partition in here {
+                self.take_offline(&partition, error.clone().into());
+            }
+        }
+        if self.dirs.live().next().is_none() && !self.all_dirs_failed.send_replace(true) {
+            tracing::error!(target: "kafka.log.LogManager", "Shutdown broker because all log dirs have failed");
+        }
+    }
+
+    fn take_offline(&self, partition: &Partition, error: ReplicaError) {
+        let tp = partition.topic_partition();
+        if let Some(topic) = self.topics.write().get_mut(&tp.topic)
+            && topic.topic_id == partition.topic_id()
+        {
+            topic
+                .partitions
+                .insert(tp.partition, Hosted::Offline(error));
+        }
+        // the log is dropped as it is: nothing more is written to this directory
+        drop(partition.take_log());
     }
 
     pub fn describe_log_dirs(&self) -> Vec<DirDescription> {

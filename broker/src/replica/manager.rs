@@ -68,6 +68,7 @@ pub struct ReplicaManager {
     /// Checkpoint files are written by one task at a time.
     pub(super) checkpointing: Mutex<()>,
     pub(super) stopping: watch::Sender<bool>,
+    pub(super) all_dirs_failed: watch::Sender<bool>,
     sessions: Mutex<FetchSessionCache>,
     proposals: Mutex<Option<mpsc::UnboundedReceiver<IsrProposal>>>,
 }
@@ -105,6 +106,7 @@ impl ReplicaManager {
             applying: Arc::default(),
             checkpointing: Mutex::default(),
             stopping: watch::Sender::new(false),
+            all_dirs_failed: watch::Sender::new(false),
             proposals: Mutex::new(Some(receiver)),
         })
     }
@@ -124,6 +126,13 @@ impl ReplicaManager {
 
     pub fn dirs(&self) -> &Arc<LogDirs> {
         &self.dirs
+    }
+
+    /// Completes when no log directory works any more: a broker without disk must stop, so that others lead.
+    pub async fn all_dirs_failed(&self) {
+        let mut failed = self.all_dirs_failed.subscribe();
+        // the sender lives in self, so the wait cannot fail
+        let _ = failed.wait_for(|failed| *failed).await;
     }
 
     /// The ISRs that leaders here want registered; for the one task that talks to the controller about them.

@@ -619,3 +619,32 @@ async fn coordinators_append_control_batches_and_read_committed_waits_for_them()
     let aborted = read.aborted.as_ref().unwrap();
     assert_eq!((aborted.len(), aborted[0].first_offset), (1, 0));
 }
+
+#[tokio::test]
+async fn a_failed_directory_takes_its_partitions_offline() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::with_topic(dir.path()).await;
+    let partition = broker.partition();
+    let waiting = {
+        let replicas = Arc::clone(&broker.replicas);
+        tokio::spawn(async move { replicas.all_dirs_failed().await })
+    };
+    let latch = broker.replicas.dirs().dirs[0].latch().clone();
+    latch.fail(
+        "write",
+        dir.path(),
+        &std::io::Error::other("the disk is gone"),
+    );
+    assert!(matches!(
+        broker.produce(batch(&["a"])),
+        Err(ReplicaError::Storage(_))
+    ));
+    broker.replicas.retire_failed_dirs();
+    assert!(matches!(
+        broker.replicas.partition("t", 0),
+        Err(ReplicaError::Storage(_))
+    ));
+    let results = fetch(&PARAMS, &[read_at(&partition, 0)]).await;
+    assert!(matches!(results[0], Err(ReplicaError::NotLeaderOrFollower)));
+    waiting.await.unwrap();
+}

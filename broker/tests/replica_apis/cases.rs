@@ -45,7 +45,7 @@ pub const TOPICS: &[(&str, i32, Settings)] = &[
 
 /// A blocking connection that speaks frames.
 pub struct Client {
-    stream: TcpStream,
+    pub stream: TcpStream,
     correlation_id: i32,
 }
 
@@ -57,7 +57,7 @@ impl Client {
         }
     }
 
-    fn send<R: Request>(&mut self, version: i16, request: &R) {
+    pub fn send<R: Request>(&mut self, version: i16, request: &R) {
         self.correlation_id += 1;
         let segments =
             frame::encode_request(version, self.correlation_id, Some("cases".into()), request)
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    fn receive(&mut self, api_key: ApiKey, version: i16) -> AnyResponse {
+    pub fn receive(&mut self, api_key: ApiKey, version: i16) -> AnyResponse {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).unwrap();
         let mut body = vec![0; u32::from_be_bytes(length) as usize];
@@ -204,25 +204,32 @@ impl Context<'_> {
         acks: i16,
         records: Option<Bytes>,
     ) -> ProduceRequest {
-        let mut data = produce_request::TopicProduceData {
+        let mut request = produce_request(topic, records);
+        request.acks = acks;
+        let data = &mut request.topic_data[0];
+        data.partition_data[0].index = index;
+        if version >= 13 {
+            data.topic_id = self.id(topic);
+            data.name = "".into();
+        }
+        request
+    }
+}
+
+/// For partition 0 of a topic, by name, with acks=all.
+pub fn produce_request(topic: &str, records: Option<Bytes>) -> ProduceRequest {
+    ProduceRequest {
+        acks: -1,
+        timeout_ms: 5000,
+        topic_data: vec![produce_request::TopicProduceData {
+            name: topic.into(),
             partition_data: vec![produce_request::PartitionProduceData {
-                index,
                 records: records.map(Records::Bytes),
                 ..Default::default()
             }],
             ..Default::default()
-        };
-        if version >= 13 {
-            data.topic_id = self.id(topic);
-        } else {
-            data.name = topic.into();
-        }
-        ProduceRequest {
-            acks,
-            timeout_ms: 5000,
-            topic_data: vec![data],
-            ..Default::default()
-        }
+        }],
+        ..Default::default()
     }
 }
 
@@ -280,7 +287,7 @@ fn batch_of(options: BatchOptions, keys: &[Option<&str>]) -> BytesMut {
     builder.build().unwrap()
 }
 
-fn good() -> Bytes {
+pub fn good() -> Bytes {
     batch_of(BatchOptions::default(), &[Some("k")]).freeze()
 }
 

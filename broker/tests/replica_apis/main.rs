@@ -15,11 +15,13 @@ use kavka_broker::replica::{
 use kavka_common::{Clock, LeaderEpoch, NodeId, SystemClock, Uuid};
 use kavka_config::{BrokerConfig, Layers, Properties, SecurityProtocol};
 use kavka_metadata::{MetadataImage, MetadataRecord};
+use kavka_protocol::AnyResponse;
 use kavka_protocol::messages::{ConfigRecord, PartitionRecord, TopicRecord};
 use kavka_storage::LogDirs;
 use kavka_storage::vfs::{RealVfs, Vfs};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -192,4 +194,31 @@ async fn answers_are_kafkas() {
         ours.len(),
         differences.join("\n")
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acks_0_is_silent_and_errors_close_the_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sockets, replicas, _) = start(dir.path()).await;
+    let address = sockets.listeners()[0].address.to_string();
+    tokio::task::spawn_blocking(move || {
+        let mut client = cases::Client::connect(&address);
+        let mut request = cases::produce_request("plain", Some(cases::good()));
+        request.acks = 0;
+        client.send(9, &request);
+        // the next answer is that of the next request
+        request.acks = 1;
+        let AnyResponse::Produce(response) = client.call(9, &request) else {
+            panic!("not an answer to Produce");
+        };
+        assert_eq!(response.responses[0].partition_responses[0].base_offset, 1);
+        let mut lost = cases::produce_request("absent", Some(cases::good()));
+        lost.acks = 0;
+        client.send(9, &lost);
+        assert_eq!(client.stream.read(&mut [0]).unwrap(), 0);
+    })
+    .await
+    .unwrap();
+    sockets.shutdown().await;
+    replicas.shutdown(None).await;
 }
