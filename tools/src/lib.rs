@@ -18,3 +18,4 @@ pub mod output;
 pub mod session;
 pub mod signals;
 pub mod table;
+pub mod topics;

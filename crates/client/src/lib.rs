@@ -19,6 +19,8 @@ pub mod probe;
 #[cfg(feature = "rdkafka")]
 pub mod producer;
 
+pub mod zookeeper;
+
 pub use address::BrokerAddress;
 pub use cluster::{Cluster, Coordinator};
 pub use config::ClientConfig;
