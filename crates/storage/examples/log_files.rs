@@ -1,7 +1,8 @@
 //! Writes a log folder for Apache's dump tool to judge, or opens one that Apache wrote and walks all of it.
 //! Not here: the judgement (run `kafka-dump-log` on the files; scripts/interop does). Kafka: DumpLogSegments.
 //!
-//! `log_files write FOLDER` · `log_files read DATA_DIR TOPIC-PARTITION...`
+//! `log_files write FOLDER` · `log_files read DATA_DIR TOPIC-PARTITION...` · `log_files open DATA_DIR` (opens all, and
+//! says how long that took)
 
 #![allow(clippy::disallowed_methods)] // a development tool: it may name its arguments and print
 
@@ -22,7 +23,8 @@ fn main() -> Outcome {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["write", folder] => write(Path::new(folder)),
         ["read", data_dir, ref logs @ ..] => read(Path::new(data_dir), logs),
-        _ => Err("use: log_files write FOLDER | log_files read DATA_DIR TOPIC-PARTITION...".into()),
+        ["open", data_dir] => open(Path::new(data_dir)),
+        _ => Err("use: log_files write FOLDER | log_files read DATA_DIR TOPIC-PARTITION... | log_files open DATA_DIR".into()),
     }
 }
 
@@ -120,5 +122,29 @@ fn read(data_dir: &Path, logs: &[&str]) -> Outcome {
         log.close()?;
     }
     dir.mark_clean_shutdown(None)?;
+    Ok(())
+}
+
+fn open(data_dir: &Path) -> Outcome {
+    let vfs: Arc<dyn Vfs> = Arc::new(RealVfs);
+    let started = std::time::Instant::now();
+    let dir = LogDir::open(vfs.clone(), data_dir)?;
+    let mut logs = Vec::new();
+    for topic_partition in dir.logs() {
+        let options = dir.open_options(topic_partition, NOW_MS);
+        logs.push(Log::open(
+            vfs.clone(),
+            &dir.log_path(topic_partition),
+            LogConfig::default(),
+            options,
+        )?);
+    }
+    let checked: u64 = logs.iter().map(|(_, report)| report.bytes_checked).sum();
+    println!(
+        "{} logs in {:?}, clean={}, {checked} bytes checked",
+        logs.len(),
+        started.elapsed(),
+        dir.was_clean_shutdown()
+    );
     Ok(())
 }

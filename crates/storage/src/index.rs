@@ -179,6 +179,9 @@ impl<E: Entry> Index<E> {
         self.content = Content::Resident { entries, written };
         if written < count {
             disk.set_len(&self.path, &*file, (written * E::SIZE) as u64)?;
+        } else {
+            // A log that nobody writes to keeps one open file, not three.
+            self.file = None;
         }
         Ok(())
     }

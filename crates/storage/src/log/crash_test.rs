@@ -489,3 +489,27 @@ fn after_a_failed_fsync_nothing_is_written() {
     assert!(log.begin_flush().is_err());
     assert_eq!(log.recovery_point(), 0);
 }
+
+#[test]
+fn a_flush_says_nothing_about_what_came_after_a_truncation() {
+    let vfs = SimVfs::new();
+    let mut model = Model::default();
+    let (mut log, _) = open_with(&vfs, &model, false).unwrap();
+    for sequence in 0..4 {
+        let bytes = producer_batch(1, 0, sequence, 1, 1);
+        append(&mut log, &mut model, &bytes, 0, AppendOrigin::Client).unwrap();
+    }
+    let ticket = log.begin_flush().unwrap();
+    ticket.run().unwrap();
+    log.truncate_to(1, NOW_MS).unwrap();
+    for sequence in 1..6 {
+        let bytes = producer_batch(1, 0, sequence, 1, 2);
+        append(&mut log, &mut model, &bytes, 1, AppendOrigin::Client).unwrap();
+    }
+    log.complete_flush(ticket);
+    assert_eq!(log.recovery_point(), 0);
+    let ticket = log.begin_flush().unwrap();
+    ticket.run().unwrap();
+    log.complete_flush(ticket);
+    assert_eq!(log.recovery_point(), 6);
+}
