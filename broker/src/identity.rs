@@ -4,7 +4,7 @@
 //! Kafka: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble; KIP-631, KIP-785, KIP-858.
 
 use crate::start_error::StartError;
-use kavka_common::{NodeId, Uuid};
+use kavka_common::{BrokerEpoch, NodeId, Uuid};
 use kavka_storage::names::META_PROPERTIES;
 use kavka_storage::vfs::Vfs;
 use kavka_storage::{LogDirError, LogDirs, MetaProperties};
@@ -92,6 +92,28 @@ impl OpenDirs {
             .dirs
             .iter()
             .chain(self.metadata_dir.iter().flat_map(|dirs| dirs.dirs.iter()))
+    }
+
+    /// The ids of the directories that hold replicas, sorted as a registration wants them.
+    pub fn log_dir_ids(&self) -> Vec<Uuid> {
+        let mut ids: Vec<Uuid> = self
+            .log_dirs
+            .live()
+            .filter_map(|dir| dir.meta()?.directory_id)
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    /// The broker epoch at the last stop, where it was a clean one of all directories.
+    pub fn previous_broker_epoch(&self) -> Option<BrokerEpoch> {
+        let mut epochs = self
+            .log_dirs
+            .dirs
+            .iter()
+            .map(|dir| dir.previous_broker_epoch());
+        let first = epochs.next()??;
+        epochs.all(|epoch| epoch == Some(first)).then_some(first)
     }
 
     /// The id of one of the directories.

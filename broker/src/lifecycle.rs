@@ -288,6 +288,7 @@ impl BrokerLifecycle {
     }
 
     async fn heartbeat(&self, leaving: bool) -> Result<BrokerHeartbeatResponse, String> {
+        let offline_log_dirs = self.offline_dirs.borrow().iter().copied().collect();
         let response = self
             .channel
             .call(BrokerHeartbeatRequest {
@@ -296,7 +297,7 @@ impl BrokerLifecycle {
                 current_metadata_offset: self.cache.published_offset(),
                 want_fence: false,
                 want_shut_down: leaving,
-                offline_log_dirs: self.offline_dirs.borrow().iter().copied().collect(),
+                offline_log_dirs,
                 ..Default::default()
             })
             .await

@@ -19,3 +19,11 @@ pub fn memory_bytes() -> u64 {
     .filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok())
     .fold(machine, u64::min)
 }
+
+/// The name by which other machines may reach this one, as far as this one knows.
+pub fn host_name() -> String {
+    match rustix::system::uname().nodename().to_str() {
+        Ok(name) if !name.is_empty() => name.to_owned(),
+        _ => "localhost".to_owned(),
+    }
+}

@@ -3,38 +3,52 @@
 //! `start` and `stop` run in the main task; every other task and thread is spawned by a part that is started here.
 //! Kafka: kafka.server.{KafkaRaftServer, SharedServer, BrokerServer, ControllerServer}.
 
+mod broker_part;
 mod config;
 mod controller_part;
+mod remote;
 
 pub use config::ServerConfig;
 
-use crate::api::api_versions::{ApiVersionsAnswer, Features};
-use crate::api::dispatch::ApiTable;
-use crate::api::table;
-use crate::identity::{self, Identity, OpenDirs};
+use crate::controller::ControllerChannel;
+use crate::identity::{self, OpenDirs};
+use crate::lifecycle::{AdvertisedListener, LifecycleSettings};
 use crate::machine;
+use crate::metadata::{MetadataCache, MetadataSource, Observer, load};
 use crate::network::{Dispatch, Endpoint, ListenerKind, NetworkLimits, SocketServer};
 use crate::program::{Failure, KAFKA_VERSION};
 use crate::quorum::MetadataQuorum;
 use crate::quorum::quorum_node::OnFatal;
 use crate::start_error::StartError;
 use crate::zookeeper_port::ZooKeeperPort;
-use controller_part::ControllerPart;
-use kavka_common::{Clock, SystemClock};
+use broker_part::BrokerPart;
+use controller_part::{ControllerPart, ControllerRole};
+use kavka_common::{BrokerEpoch, Clock, NodeId, SystemClock};
 use kavka_config::BrokerConfig;
+use kavka_metadata::features::supported_features;
+use kavka_storage::LogDirs;
 use kavka_storage::vfs::{RealVfs, Vfs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tracing::info;
+
+/// How long a broker that belongs to no cluster yet looks for a controller: two programs of one script may be started
+/// at the same time, but nobody should wait for one that was never started.
+const CONTROLLER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running server.
 pub struct Server {
-    node_id: i32,
+    node_id: NodeId,
     sockets: SocketServer,
     controller: Option<ControllerPart>,
+    broker: Option<BrokerPart>,
+    /// Follows the metadata for all parts.
+    loading: JoinHandle<()>,
     /// Locked until the very end.
-    dirs: OpenDirs,
+    dirs: (Arc<LogDirs>, Option<LogDirs>),
     failed: watch::Receiver<Option<String>>,
 }
 
@@ -44,85 +58,136 @@ impl Server {
         let vfs: Arc<dyn Vfs> = Arc::new(RealVfs);
         let (fail, failed) = watch::channel(None);
         config.report();
-        let broker = Arc::clone(&config.broker);
-        let mode = broker.mode();
+        let settings = Arc::clone(&config.broker);
+        let mode = settings.mode();
 
         // Listeners are bound first: a port in use is the commonest mistake, and nothing has happened yet.
-        let limits = NetworkLimits::from_config(&broker, machine::memory_bytes())?;
-        let sockets = SocketServer::bind(&endpoints(&broker), limits, Arc::clone(&clock))?;
+        let limits = NetworkLimits::from_config(&settings, machine::memory_bytes())?;
+        let sockets = SocketServer::bind(&endpoints(&settings), limits, Arc::clone(&clock))?;
 
         // The locks of the log directories come before anything in them is read.
-        let log_dirs: Vec<PathBuf> = broker.log_dirs().iter().map(PathBuf::from).collect();
-        let metadata_log_dir = Path::new(broker.metadata_log_dir());
+        let log_dirs: Vec<PathBuf> = settings.log_dirs().iter().map(PathBuf::from).collect();
+        let metadata_log_dir = Path::new(settings.metadata_log_dir());
         let mut dirs =
             identity::open_dirs(&vfs, &log_dirs, metadata_log_dir, mode.has_controller())?;
-        let identity = dirs.identify(broker.node_id(), broker.node_id_is_generated())?;
-        let cluster_id = cluster_id(&dirs, &identity)?;
+        let identity = dirs.identify(settings.node_id(), settings.node_id_is_generated())?;
         let node_id = identity.node_id;
-        dirs.format(&cluster_id, node_id, clock.wall_ms())?;
-
-        let controller = if mode.has_controller() {
-            let part = ControllerPart::start(
-                &broker,
-                node_id,
-                dirs.directory_id(metadata_log_dir),
-                bound_port(&sockets, ListenerKind::Controller),
-                Arc::clone(&vfs),
-                Arc::clone(&clock),
-                report_failure(&fail, "the metadata quorum has died"),
-            )
-            .await?;
-            Some(part)
-        } else {
-            None
-        };
-
-        if let Some(controller) = &controller {
-            let quorum = Arc::clone(&controller.quorum);
-            let mut api_table = ApiTable::new(
-                ListenerKind::Controller,
-                table::controller_rows(),
-                ApiVersionsAnswer::new(move || Features::of(&quorum.image())),
-                Arc::clone(&clock),
-            );
-            if let Some(zookeeper) = config.zookeeper {
-                let port = ZooKeeperPort::new(
-                    zookeeper,
-                    node_id,
-                    cluster_id.clone(),
-                    Arc::clone(&controller.quorum) as Arc<dyn MetadataQuorum>,
-                );
-                api_table = api_table.with_greeter(Box::new(move |connection, bytes| {
-                    port.greet(connection, bytes)
-                }));
+        let remote = remote::controller(&settings, node_id);
+        let cluster_id: Arc<str> = match (&remote, &identity.cluster_id) {
+            (Some(remote), stored) if !mode.has_controller() => {
+                remote::cluster_id(remote, stored.as_deref(), &dirs, CONTROLLER_PATIENCE).await?
             }
-            let dispatch: Arc<dyn Dispatch> = Arc::new(api_table);
-            sockets.open(ListenerKind::Controller, &dispatch, None);
+            (_, Some(stored)) => stored.clone(),
+            (_, None) => {
+                // Directories that hold nothing need no format step.
+                dirs.check_empty()?;
+                identity::random_uuid()?.to_string()
+            }
         }
+        .into();
+        dirs.format(&cluster_id, node_id, clock.wall_ms())?;
+        info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={node_id}] Cluster ID = {cluster_id}");
+
+        // The controller role: a quorum of one leads when this returns.
+        let cache = Arc::new(MetadataCache::new());
+        let mut controller = None;
+        if mode.has_controller() {
+            let role = ControllerRole {
+                config: &settings,
+                node_id,
+                cluster_id: &cluster_id,
+                directory_id: dirs.directory_id(metadata_log_dir),
+                bound_port: bound_port(&sockets, ListenerKind::Controller),
+            };
+            let on_fatal = |what| report_failure(&fail, what);
+            let part =
+                ControllerPart::start(role, Arc::clone(&vfs), Arc::clone(&clock), on_fatal).await?;
+            let table = part.api_table(&settings, &cluster_id, &cache, &clock);
+            let dispatch: Arc<dyn Dispatch> = match config.zookeeper {
+                Some(zookeeper) => {
+                    let quorum = Arc::clone(&part.quorum) as Arc<dyn MetadataQuorum>;
+                    let started_ms = clock.wall_ms();
+                    let port = ZooKeeperPort::new(
+                        zookeeper,
+                        node_id,
+                        Arc::clone(&cluster_id),
+                        quorum,
+                        started_ms,
+                    );
+                    Arc::new(table.with_greeter(Box::new(move |connection, first_bytes| {
+                        port.greet(connection, first_bytes)
+                    })))
+                }
+                None => Arc::new(table),
+            };
+            sockets.open(ListenerKind::Controller, &dispatch, None);
+            controller = Some(part);
+        }
+
+        // The broker role: logs first, then the metadata that says what they are for.
+        let lifecycle = lifecycle_settings(&settings, node_id, &cluster_id, &sockets, &dirs)?;
+        let OpenDirs {
+            log_dirs,
+            metadata_dir,
+        } = dirs;
+        let log_dirs = Arc::new(log_dirs);
+        let mut broker = None;
         if mode.has_broker() {
-            let dispatch: Arc<dyn Dispatch> = Arc::new(ApiTable::new(
-                ListenerKind::Broker,
-                table::broker_rows(),
-                ApiVersionsAnswer::new(|| Features {
-                    finalized_epoch: -1,
-                    ..Features::default()
-                }),
-                Arc::clone(&clock),
+            let channel = Arc::new(ControllerChannel::new(
+                controller.as_ref().map(|part| part.handle.clone()),
+                remote.clone(),
+                Duration::from_millis(settings.unsigned("controller.socket.timeout.ms")),
             ));
+            let part = BrokerPart::start(
+                &settings,
+                lifecycle,
+                Arc::clone(&log_dirs),
+                Arc::clone(&cache),
+                channel,
+                Arc::clone(&clock),
+            )
+            .await;
+            broker = Some(part);
+        }
+        let source = match (&controller, remote) {
+            (Some(part), _) => MetadataSource::local(&*part.quorum),
+            (None, Some(remote)) => MetadataSource::Remote(Box::new(Observer::new(
+                node_id,
+                cluster_id.to_string(),
+                remote,
+            ))),
+            (None, None) => return Err(StartError::runtime("No controller is configured")),
+        };
+        let publishers = broker
+            .as_ref()
+            .map_or_else(Vec::new, BrokerPart::publishers);
+        let loading = tokio::spawn(load(source, Arc::clone(&cache), publishers));
+
+        // Clients are let in before the controller lets the broker lead: they find it ready when it does.
+        if let Some(part) = &mut broker {
+            let observers = controller.as_ref().map(|part| Arc::clone(&part.observers));
+            let dispatch: Arc<dyn Dispatch> =
+                Arc::new(part.api_table(&settings, &cluster_id, observers));
             sockets.open(
                 ListenerKind::Broker,
                 &dispatch,
-                Some(broker.inter_broker_listener_name()),
+                Some(settings.inter_broker_listener_name()),
             );
+            if let Some(controller) = &controller {
+                controller.fence_earlier_self(node_id).await;
+            }
+            part.join().await?;
         }
 
         info!(target: "org.apache.kafka.common.utils.AppInfoParser", "Kafka version: {KAFKA_VERSION}");
         info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={node_id}] Kafka Server started");
         Ok(Server {
-            node_id: node_id.get(),
+            node_id,
             sockets,
             controller,
-            dirs,
+            broker,
+            loading,
+            dirs: (log_dirs, metadata_dir),
             failed,
         })
     }
@@ -145,25 +210,76 @@ impl Server {
 
     /// Stops in the reverse order of `start`.
     pub async fn stop(self) {
-        info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={}] shutting down", self.node_id);
+        let node_id = self.node_id;
+        info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={node_id}] shutting down");
+        if let Some(broker) = &self.broker {
+            // Clients are served until others lead what this broker led.
+            broker.leave().await;
+        }
         self.sockets.shutdown().await;
+        if let Some(broker) = self.broker {
+            broker.stop().await;
+        }
+        self.loading.abort();
+        let _ = self.loading.await;
         if let Some(controller) = self.controller {
             controller.stop().await;
         }
         drop(self.dirs);
-        info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={}] shut down completed", self.node_id);
+        info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={node_id}] shut down completed");
     }
 }
 
-/// The stored id of the cluster, or a new one for directories that hold nothing.
-fn cluster_id(dirs: &OpenDirs, identity: &Identity) -> Result<String, StartError> {
-    match &identity.cluster_id {
-        Some(stored) => Ok(stored.clone()),
-        None => {
-            dirs.check_empty()?;
-            Ok(identity::random_uuid()?.to_string())
-        }
-    }
+fn lifecycle_settings(
+    config: &BrokerConfig,
+    node_id: NodeId,
+    cluster_id: &str,
+    sockets: &SocketServer,
+    dirs: &OpenDirs,
+) -> Result<LifecycleSettings, StartError> {
+    Ok(LifecycleSettings {
+        broker_id: node_id,
+        cluster_id: cluster_id.to_owned(),
+        incarnation_id: identity::random_uuid()?,
+        listeners: registered_listeners(config, sockets),
+        features: supported_features(),
+        rack: config.rack().map(str::to_owned),
+        log_dirs: dirs.log_dir_ids(),
+        previous_broker_epoch: dirs.previous_broker_epoch().unwrap_or(BrokerEpoch::UNKNOWN),
+        heartbeat_interval_ms: config.unsigned("broker.heartbeat.interval.ms"),
+        registration_timeout_ms: config.unsigned("initial.broker.registration.timeout.ms"),
+    })
+}
+
+/// The listeners as other brokers and the controller are told them: with real ports, and with a host where the
+/// configuration leaves it open (clients are told the address by which they came).
+fn registered_listeners(config: &BrokerConfig, sockets: &SocketServer) -> Vec<AdvertisedListener> {
+    config
+        .advertised_listeners()
+        .iter()
+        .filter(|listener| !config.is_controller_listener(&listener.name))
+        .map(|listener| {
+            let host = if listener.is_wildcard() {
+                machine::host_name()
+            } else {
+                listener.host.clone()
+            };
+            let port = match listener.port {
+                0 => sockets
+                    .listeners()
+                    .iter()
+                    .find(|bound| bound.name == listener.name)
+                    .map_or(0, |bound| bound.address.port()),
+                port => port,
+            };
+            AdvertisedListener {
+                name: listener.name.clone(),
+                host,
+                port,
+                security_protocol: listener.security_protocol.id(),
+            }
+        })
+        .collect()
 }
 
 fn report_failure(fail: &watch::Sender<Option<String>>, what: &'static str) -> OnFatal {

@@ -26,7 +26,8 @@ pub struct ZooKeeperPort {
     config: ZooKeeperConfig,
     whitelist: Whitelist,
     node_id: NodeId,
-    cluster_id: String,
+    cluster_id: Arc<str>,
+    started_ms: i64,
     quorum: Arc<dyn MetadataQuorum>,
     received: AtomicU64,
     sent: AtomicU64,
@@ -36,14 +37,16 @@ impl ZooKeeperPort {
     pub fn new(
         config: ZooKeeperConfig,
         node_id: NodeId,
-        cluster_id: String,
+        cluster_id: Arc<str>,
         quorum: Arc<dyn MetadataQuorum>,
+        started_ms: i64,
     ) -> Arc<Self> {
         Arc::new(ZooKeeperPort {
             whitelist: Whitelist::parse(config.four_letter_words.as_deref()),
             config,
             node_id,
             cluster_id,
+            started_ms,
             quorum,
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
@@ -90,9 +93,10 @@ impl ZooKeeperPort {
             controller: leader.leader_id.map(|id| ControllerNode {
                 id: id.get(),
                 controller_epoch: leader.epoch.get(),
-                timestamp_ms: 0,
+                timestamp_ms: self.started_ms,
             }),
             cluster_id: &self.cluster_id,
+            started_ms: self.started_ms,
         }
     }
 
@@ -183,6 +187,8 @@ struct ImageView<'a> {
     image: MetadataImage,
     controller: Option<ControllerNode>,
     cluster_id: &'a str,
+    /// The image keeps no times of registrations.
+    started_ms: i64,
 }
 
 impl ImageView<'_> {
@@ -241,7 +247,7 @@ impl ClusterView for ImageView<'_> {
                 .collect(),
             rack: broker.rack.as_deref().map(str::to_owned),
             broker_epoch: broker.broker_epoch.get(),
-            timestamp_ms: 0,
+            timestamp_ms: self.started_ms,
         })
     }
 

@@ -3,35 +3,97 @@
 //! Built once by server.rs, which hands over the services that the handlers need.
 //! Kafka: kafka.server.KafkaApis.handle, ControllerApis.handle.
 
-use crate::api::dispatch::{Authorization, BOTH, BROKER, ClusterOperation, Row};
+use crate::api::dispatch::{Authorization, BROKER, CONTROLLER, ClusterOperation, Row};
 use crate::api::forward::Forwarding;
 use crate::api::metadata::MetadataApi;
 use crate::api::{
-    alter_configs, delete_groups, delete_records, describe_cluster, describe_configs,
+    alter_configs, decide, delete_groups, delete_records, describe_cluster, describe_configs,
     describe_groups, describe_log_dirs, describe_producers, describe_topic_partitions, fetch,
     find_coordinator, heartbeat, init_producer_id, join_group, leave_group, list_config_resources,
     list_groups, list_offsets, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch,
     produce, sync_group,
 };
+use crate::controller::ControllerHandle;
 use crate::coordinator::GroupCoordinator;
+use crate::metadata::MetadataCache;
+use crate::network::ListenerKind;
+use crate::quorum::Observers;
 use crate::replica::{ProducerIds, ReplicaManager};
 use kavka_common::NodeId;
+use kavka_config::BrokerConfig;
 use kavka_protocol::messages::{
     AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest,
-    DeleteTopicsRequest, ElectLeadersRequest, ListPartitionReassignmentsRequest,
-    UnregisterBrokerRequest, UpdateFeaturesRequest,
+    DeleteTopicsRequest, DescribeQuorumRequest, ElectLeadersRequest,
+    ListPartitionReassignmentsRequest, UnregisterBrokerRequest, UpdateFeaturesRequest,
 };
 use kavka_protocol::{AnyRequest, AnyResponse, Request};
 use std::sync::Arc;
 
-/// What listeners of brokers serve.
-pub fn broker_rows() -> Vec<Row> {
-    vec![]
+/// What listeners of controllers serve: the requests that the controller decides, the metadata log, and who is there.
+pub fn controller_rows(
+    controller: &ControllerHandle,
+    observers: &Arc<Observers>,
+    cache: &Arc<MetadataCache>,
+    config: &Arc<BrokerConfig>,
+    cluster_id: &Arc<str>,
+    active_controller: impl Fn() -> NodeId + Send + Sync + 'static,
+) -> Vec<Row> {
+    let mut rows = decide::rows(controller, observers);
+    rows.push(describe_cluster(
+        CONTROLLER,
+        cache,
+        config,
+        cluster_id,
+        active_controller,
+    ));
+    rows.push(Row::now(CONTROLLER, Authorization::PerResource, {
+        let (cache, config) = (Arc::clone(cache), Arc::clone(config));
+        move |context, request| describe_configs::handle(&cache, &config, context, request)
+    }));
+    rows
 }
 
-/// What listeners of controllers serve.
-pub fn controller_rows() -> Vec<Row> {
-    vec![]
+fn describe_cluster(
+    listeners: &'static [ListenerKind],
+    cache: &Arc<MetadataCache>,
+    config: &Arc<BrokerConfig>,
+    cluster_id: &Arc<str>,
+    active_controller: impl Fn() -> NodeId + Send + Sync + 'static,
+) -> Row {
+    let (cache, config) = (Arc::clone(cache), Arc::clone(config));
+    let cluster_id = Arc::clone(cluster_id);
+    Row::now(
+        listeners,
+        Authorization::Cluster(ClusterOperation::Describe),
+        move |context, request| {
+            describe_cluster::handle(
+                &cache,
+                &config,
+                &cluster_id,
+                &active_controller,
+                context,
+                request,
+            )
+        },
+    )
+}
+
+/// DescribeQuorum on a broker's listener: answered by the quorum's member on this node, or by the active controller.
+pub fn quorum_row(observers: Option<Arc<Observers>>, forwarding: &Forwarding) -> Row {
+    let forwarding = forwarding.clone();
+    Row::later(
+        BROKER,
+        Authorization::Cluster(ClusterOperation::Describe),
+        move |context, request: DescribeQuorumRequest| {
+            let (observers, forwarding) = (observers.clone(), forwarding.clone());
+            async move {
+                match observers {
+                    Some(observers) => observers.describe(&request),
+                    None => forwarding.forward(context, request).await,
+                }
+            }
+        },
+    )
 }
 
 /// The rows about the records of partitions that this broker hosts.
@@ -130,15 +192,10 @@ pub fn group_rows(groups: &Arc<GroupCoordinator>) -> Vec<Row> {
     ]
 }
 
-/// The rows about the cluster's metadata. `active_controller` is for DescribeCluster on controller listeners.
-pub fn cluster_rows(
-    metadata: &MetadataApi,
-    forwarding: &Forwarding,
-    active_controller: impl Fn() -> NodeId + Send + Sync + 'static,
-) -> Vec<Row> {
+/// The rows about the cluster's metadata.
+pub fn cluster_rows(metadata: &MetadataApi, forwarding: &Forwarding) -> Vec<Row> {
     let cache = || Arc::clone(&metadata.cache);
     let config = || Arc::clone(&metadata.config);
-    let cluster_id = Arc::clone(&metadata.cluster_id);
     let describe = Authorization::Cluster(ClusterOperation::Describe);
     let alter = Authorization::Cluster(ClusterOperation::Alter);
     vec![
@@ -156,19 +213,14 @@ pub fn cluster_rows(
                 describe_topic_partitions::handle(&cache, &config, context, request)
             }
         }),
-        Row::now(BOTH, describe, {
-            let (cache, config) = (cache(), config());
-            move |context, request| {
-                describe_cluster::handle(
-                    &cache,
-                    &config,
-                    &cluster_id,
-                    &active_controller,
-                    context,
-                    request,
-                )
-            }
-        }),
+        describe_cluster(
+            BROKER,
+            &metadata.cache,
+            &metadata.config,
+            &metadata.cluster_id,
+            // Clients of brokers are shown a broker instead.
+            || NodeId::NONE,
+        ),
         Row::now(BROKER, Authorization::PerResource, {
             let (cache, config) = (cache(), config());
             move |context, request| describe_configs::handle(&cache, &config, context, request)

@@ -3,13 +3,23 @@
 //! Started by the composition root before the broker role, stopped after it.
 //! Kafka: kafka.server.{SharedServer, ControllerServer}.
 
+use crate::api::api_versions::{ApiVersionsAnswer, Features};
+use crate::api::dispatch::ApiTable;
+use crate::api::table;
+use crate::controller::{ControllerHandle, ShellSettings};
+use crate::metadata::MetadataCache;
+use crate::network::ListenerKind;
 use crate::quorum::no_peers::NoPeers;
+use crate::quorum::observers::Observers;
 use crate::quorum::quorum_node::OnFatal;
 use crate::quorum::{MetadataQuorum, QuorumNode, QuorumSettings, VoterNode};
 use crate::start_error::StartError;
 use kavka_common::topic::CLUSTER_METADATA_TOPIC;
 use kavka_common::{Clock, NodeId, Uuid};
 use kavka_config::BrokerConfig;
+use kavka_controller::ControllerConfig;
+use kavka_metadata::bootstrap;
+use kavka_metadata::features::MetadataVersion;
 use kavka_storage::LogConfig;
 use kavka_storage::vfs::Vfs;
 use std::collections::BTreeMap;
@@ -32,45 +42,125 @@ pub const KEYS: &[&str] = &[
 /// A running controller role.
 pub struct ControllerPart {
     pub quorum: Arc<QuorumNode>,
+    pub handle: ControllerHandle,
+    pub observers: Arc<Observers>,
+}
+
+/// What the controller role is started with.
+pub struct ControllerRole<'a> {
+    pub config: &'a Arc<BrokerConfig>,
+    pub node_id: NodeId,
+    pub cluster_id: &'a Arc<str>,
+    /// Of the directory that holds the metadata log.
+    pub directory_id: Option<Uuid>,
+    /// Of the first controller listener, where the configuration leaves it to the system.
+    pub bound_port: u16,
 }
 
 impl ControllerPart {
-    /// `bound_port`: of the first controller listener, where the configuration leaves it to the system.
     pub async fn start(
-        config: &BrokerConfig,
-        node_id: NodeId,
-        directory_id: Option<Uuid>,
-        bound_port: u16,
+        role: ControllerRole<'_>,
         vfs: Arc<dyn Vfs>,
         clock: Arc<dyn Clock>,
-        on_fatal: OnFatal,
+        on_fatal: impl Fn(&'static str) -> OnFatal,
     ) -> Result<ControllerPart, StartError> {
-        let settings = quorum_settings(config, node_id, directory_id, bound_port);
+        let settings = quorum_settings(&role);
         if settings.initial_voters.len() > 1 {
             return Err(StartError::runtime(
                 "A metadata quorum of more than one controller is not served yet",
             )
             .with_remedy("Name one voter in controller.quorum.voters"));
         }
-        let quorum = QuorumNode::open(settings, vfs, clock, NoPeers, on_fatal)
-            .await
-            .map_err(|e| {
-                StartError::runtime(format!("The metadata quorum cannot be opened: {e}"))
-            })?;
-        Ok(ControllerPart { quorum })
+        let voters = settings.initial_voters.keys().copied().collect();
+        let quorum = QuorumNode::open(
+            settings,
+            vfs,
+            Arc::clone(&clock),
+            NoPeers,
+            on_fatal("the metadata quorum has died"),
+        )
+        .await
+        .map_err(|e| StartError::runtime(format!("The metadata quorum cannot be opened: {e}")))?;
+        let shared = Arc::clone(&quorum) as Arc<dyn MetadataQuorum>;
+        let handle = ControllerHandle::start(
+            ShellSettings {
+                config: ControllerConfig {
+                    node_id: role.node_id,
+                    ..ControllerConfig::new(&**role.cluster_id, voters, Arc::clone(role.config))
+                },
+                bootstrap: bootstrap::format_records(MetadataVersion::LATEST_PRODUCTION),
+                on_fatal: on_fatal("the controller has failed"),
+            },
+            Arc::clone(&shared),
+            Arc::clone(&clock),
+        );
+        let observers = Arc::new(Observers::new(shared, Arc::clone(role.cluster_id), clock));
+        Ok(ControllerPart {
+            quorum,
+            handle,
+            observers,
+        })
+    }
+
+    /// What a controller's listeners serve.
+    pub fn api_table(
+        &self,
+        config: &Arc<BrokerConfig>,
+        cluster_id: &Arc<str>,
+        cache: &Arc<MetadataCache>,
+        clock: &Arc<dyn Clock>,
+    ) -> ApiTable {
+        let leader = self.quorum.leader();
+        let rows = table::controller_rows(
+            &self.handle,
+            &self.observers,
+            cache,
+            config,
+            cluster_id,
+            move || leader.borrow().leader_id.unwrap_or(NodeId::NONE),
+        );
+        let quorum = Arc::clone(&self.quorum);
+        ApiTable::new(
+            ListenerKind::Controller,
+            rows,
+            ApiVersionsAnswer::new(move || Features::of(&quorum.image())),
+            Arc::clone(clock),
+        )
+    }
+
+    /// The broker of this very process cannot have another process: an earlier registration of it is dead, and need
+    /// not be waited for.
+    pub async fn fence_earlier_self(&self, node_id: NodeId) {
+        let mut active = self.handle.active();
+        if active.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
+        let earlier = self
+            .quorum
+            .image()
+            .cluster
+            .broker(node_id)
+            .filter(|broker| !broker.fenced)
+            .map(|broker| broker.broker_epoch);
+        if let Some(broker_epoch) = earlier {
+            self.handle.fence(node_id, broker_epoch).await;
+        }
     }
 
     pub async fn stop(self) {
+        drop(self.handle);
         self.quorum.shutdown().await;
     }
 }
 
-fn quorum_settings(
-    config: &BrokerConfig,
-    node_id: NodeId,
-    directory_id: Option<Uuid>,
-    bound_port: u16,
-) -> QuorumSettings {
+fn quorum_settings(role: &ControllerRole<'_>) -> QuorumSettings {
+    let ControllerRole {
+        config,
+        node_id,
+        directory_id,
+        bound_port,
+        ..
+    } = *role;
     let directory = |id: NodeId| match directory_id {
         Some(directory) if id == node_id => directory.to_string(),
         _ => String::new(),

@@ -1,0 +1,240 @@
+//! The broker role of a node: its view of the metadata, its replicas, its standing with the controller.
+//! Not here: the controller role, sockets, the order of the whole (server.rs).
+//! Started by the composition root after the controller role, stopped before it.
+//! Kafka: kafka.server.BrokerServer.
+
+use crate::api::api_versions::{ApiVersionsAnswer, Features};
+use crate::api::auto_create::AutoTopicCreation;
+use crate::api::dispatch::{ApiTable, Row};
+use crate::api::forward::Forwarding;
+use crate::api::metadata::MetadataApi;
+use crate::api::table;
+use crate::controller::ControllerChannel;
+use crate::coordinator::GroupCoordinator;
+use crate::coordinator::groups::GroupSettings;
+use crate::lifecycle::{BrokerLifecycle, BrokerState, LifecycleSettings};
+use crate::metadata::{MetadataCache, MetadataPublisher};
+use crate::network::ListenerKind;
+use crate::quorum::Observers;
+use crate::replica::{
+    NoProducerIds, ProducerIdBlock, ProducerIdSource, ProducerIds, ReplicaManager, ReplicaSettings,
+};
+use crate::start_error::StartError;
+use futures::future::BoxFuture;
+use kavka_common::{Clock, NodeId};
+use kavka_config::{BrokerConfig, Layers};
+use kavka_metadata::{MetadataDelta, MetadataImage};
+use kavka_protocol::ErrorCode;
+use kavka_protocol::messages::AllocateProducerIdsRequest;
+use kavka_storage::LogDirs;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// How long a stop waits for the controller to move leaderships.
+const CONTROLLED_SHUTDOWN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running broker role.
+pub struct BrokerPart {
+    cache: Arc<MetadataCache>,
+    channel: Arc<ControllerChannel>,
+    replicas: Arc<ReplicaManager>,
+    groups: Arc<GroupCoordinator>,
+    lifecycle: Arc<BrokerLifecycle>,
+    heartbeats: Option<JoinHandle<()>>,
+    maintenance: Vec<JoinHandle<()>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl BrokerPart {
+    /// Opens the logs. The metadata is not followed yet: see [`BrokerPart::publishers`].
+    pub async fn start(
+        config: &Arc<BrokerConfig>,
+        lifecycle: LifecycleSettings,
+        dirs: Arc<LogDirs>,
+        cache: Arc<MetadataCache>,
+        channel: Arc<ControllerChannel>,
+        clock: Arc<dyn Clock>,
+    ) -> BrokerPart {
+        let replicas = ReplicaManager::new(
+            lifecycle.broker_id,
+            ReplicaSettings::from_config(config),
+            Layers::of_file(Arc::clone(config)),
+            dirs,
+            Arc::clone(&clock),
+        );
+        replicas.recover().await;
+        let groups = GroupCoordinator::new(GroupSettings::of(config), Arc::clone(&replicas));
+        let lifecycle = BrokerLifecycle::new(
+            lifecycle,
+            Arc::clone(&channel),
+            Arc::clone(&cache),
+            Arc::clone(&clock),
+        );
+        BrokerPart {
+            cache,
+            channel,
+            maintenance: replicas.start_maintenance(),
+            replicas,
+            groups,
+            lifecycle,
+            heartbeats: None,
+            clock,
+        }
+    }
+
+    /// What acts on the metadata, in this order.
+    pub fn publishers(&self) -> Vec<Box<dyn MetadataPublisher>> {
+        vec![Box::new(ReplicaPublisher {
+            replicas: Arc::clone(&self.replicas),
+            groups: Arc::clone(&self.groups),
+        })]
+    }
+
+    /// What a broker's listeners serve.
+    pub fn api_table(
+        &self,
+        config: &Arc<BrokerConfig>,
+        cluster_id: &Arc<str>,
+        observers: Option<Arc<Observers>>,
+    ) -> ApiTable {
+        let forwarding = Forwarding {
+            controller: Arc::clone(&self.channel),
+            cache: Arc::clone(&self.cache),
+        };
+        let auto_create = Arc::new(AutoTopicCreation::new(
+            Arc::clone(config),
+            Arc::clone(&self.cache),
+            Arc::clone(&self.channel),
+        ));
+        let metadata = MetadataApi {
+            cache: Arc::clone(&self.cache),
+            config: Arc::clone(config),
+            cluster_id: Arc::clone(cluster_id),
+            auto_create,
+        };
+        let producer_ids = ProducerIds::new(Arc::new(ControllerProducerIds {
+            channel: Arc::clone(&self.channel),
+            lifecycle: Arc::clone(&self.lifecycle),
+            node_id: config.node_id(),
+        }));
+        let rows: Vec<Row> = [
+            table::replica_rows(&self.replicas, &producer_ids),
+            table::group_rows(&self.groups),
+            table::cluster_rows(&metadata, &forwarding),
+            vec![table::quorum_row(observers, &forwarding)],
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let cache = Arc::clone(&self.cache);
+        ApiTable::new(
+            ListenerKind::Broker,
+            rows,
+            ApiVersionsAnswer::new(move || Features::of(&cache.image())),
+            Arc::clone(&self.clock),
+        )
+    }
+
+    /// Registers, catches up with the metadata, and serves when the controller lets it.
+    pub async fn join(&mut self) -> Result<(), StartError> {
+        let registered = self
+            .lifecycle
+            .register()
+            .await
+            .map_err(|e| StartError::runtime(capitalised(&e.to_string())))?;
+        // Its registration is in the log at the broker epoch: with that, all that was before it is known.
+        let mut published = self.cache.published();
+        let _ = published
+            .wait_for(|offset| *offset >= registered.get())
+            .await;
+        self.replicas.set_strays_aside().await;
+        self.heartbeats = Some(tokio::spawn(Arc::clone(&self.lifecycle).run()));
+        let mut state = self.lifecycle.state();
+        let _ = state.wait_for(|state| *state == BrokerState::Running).await;
+        Ok(())
+    }
+
+    /// Hands leaderships over. Requests are still served meanwhile.
+    pub async fn leave(&self) {
+        self.lifecycle
+            .controlled_shutdown(CONTROLLED_SHUTDOWN_PATIENCE)
+            .await;
+    }
+
+    /// Closes the logs; the marker of a clean stop comes last.
+    pub async fn stop(self) {
+        if let Some(heartbeats) = self.heartbeats {
+            heartbeats.abort();
+            let _ = heartbeats.await;
+        }
+        self.groups.stop();
+        self.replicas.shutdown(Some(self.lifecycle.epoch())).await;
+        for task in self.maintenance {
+            // A panic in a task has been reported by the panic hook.
+            let _ = task.await;
+        }
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// Tells the replicas what the metadata says, then the coordinators what that meant for the replicas.
+struct ReplicaPublisher {
+    replicas: Arc<ReplicaManager>,
+    groups: Arc<GroupCoordinator>,
+}
+
+impl MetadataPublisher for ReplicaPublisher {
+    fn name(&self) -> &'static str {
+        "replicas"
+    }
+
+    fn publish<'a>(
+        &'a mut self,
+        delta: &'a MetadataDelta,
+        image: &'a MetadataImage,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let changes = self.replicas.apply(delta, image).await;
+            self.groups.follow(&changes);
+        })
+    }
+}
+
+/// Blocks of producer ids from the controller.
+struct ControllerProducerIds {
+    node_id: NodeId,
+    channel: Arc<ControllerChannel>,
+    lifecycle: Arc<BrokerLifecycle>,
+}
+
+impl ProducerIdSource for ControllerProducerIds {
+    fn allocate(&self) -> BoxFuture<'static, Result<ProducerIdBlock, NoProducerIds>> {
+        let channel = Arc::clone(&self.channel);
+        let request = AllocateProducerIdsRequest {
+            broker_id: self.node_id.get(),
+            broker_epoch: self.lifecycle.epoch().get(),
+            ..Default::default()
+        };
+        Box::pin(async move {
+            let response = channel
+                .call(request)
+                .await
+                .map_err(|e| NoProducerIds(e.to_string()))?;
+            match ErrorCode::from(response.error_code) {
+                ErrorCode::None => Ok(ProducerIdBlock {
+                    first: response.producer_id_start,
+                    count: response.producer_id_len,
+                }),
+                error => Err(NoProducerIds(error.name().to_owned())),
+            }
+        })
+    }
+}
