@@ -8,18 +8,23 @@ use crate::replica::purgatory::{Waiter, Waiters, Woken};
 use crate::replica::settings::TopicSettings;
 use arc_swap::ArcSwap;
 use kavka_common::{
-    BrokerEpoch, Clock, FileRegion, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicIdPartition,
+    BrokerEpoch, Clock, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicIdPartition,
     TopicPartition, Uuid,
 };
 use kavka_replication::{
     AcksState, EpochEnd, Follower, Leader, LeaderAction, LeaderConfig, LeaderEvent, LeaderStart,
     Registration,
 };
-use kavka_storage::{AbortedTxn, AppendInfo, AppendOrigin, Log, OffsetOutOfRange};
+use kavka_storage::{AppendInfo, AppendOrigin, Log, OffsetOutOfRange};
 use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
+
+mod flush;
+mod read;
+
+pub use read::{FetchIsolation, FetchingReplica, PartitionRead, ReadRequest};
 
 /// An ISR that a leader wants registered. At most one per partition is under way, so the channel needs no bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,60 +33,6 @@ pub struct IsrProposal {
     pub isr: Vec<(NodeId, BrokerEpoch)>,
     pub leader_epoch: LeaderEpoch,
     pub partition_epoch: PartitionEpoch,
-}
-
-/// How far a read may see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FetchIsolation {
-    /// Replicas see everything.
-    LogEnd,
-    /// read_uncommitted.
-    HighWatermark,
-    /// read_committed.
-    TxnCommitted,
-}
-
-/// A replica that fetches, as it presents itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FetchingReplica {
-    pub replica_id: NodeId,
-    pub broker_epoch: BrokerEpoch,
-}
-
-/// What is read from one partition.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadRequest {
-    pub fetch_offset: Offset,
-    pub max_bytes: usize,
-    /// The first batch is given even if it is larger than `max_bytes`.
-    pub min_one_batch: bool,
-    pub isolation: FetchIsolation,
-    pub current_leader_epoch: LeaderEpoch,
-    pub last_fetched_epoch: LeaderEpoch,
-    /// Of the fetching replica's log.
-    pub log_start_offset: Offset,
-    pub replica: Option<FetchingReplica>,
-    /// Older consumers may read from the leader only (KIP-392).
-    pub leader_only: bool,
-}
-
-/// What a read gave.
-#[derive(Clone, Debug)]
-pub struct PartitionRead {
-    pub region: Option<FileRegion>,
-    pub high_watermark: Offset,
-    pub last_stable_offset: Offset,
-    pub log_start_offset: Offset,
-    /// For read_committed only.
-    pub aborted: Option<Vec<AbortedTxn>>,
-    /// The reader's log parts from ours here; nothing was read.
-    pub diverging: Option<EpochEnd>,
-}
-
-impl PartitionRead {
-    pub fn records_bytes(&self) -> usize {
-        self.region.as_ref().map_or(0, |region| region.length)
-    }
 }
 
 /// What became of an append.
@@ -426,82 +377,6 @@ impl Partition {
         }
     }
 
-    /// Reads one partition of a fetch. A replica's fetch acknowledges what lies before its offset.
-    pub fn read(
-        &self,
-        request: &ReadRequest,
-        waiter: Option<&Arc<Waiter>>,
-    ) -> Result<PartitionRead, ReplicaError> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        if let Some(waiter) = waiter {
-            state.waiters.add(waiter);
-        }
-        let leader_only = request.leader_only || request.replica.is_some();
-        if let (Some(replica), Role::Leader(leader)) = (request.replica, &state.role)
-            && !leader.is_replica(replica.replica_id)
-        {
-            return Err(ReplicaError::NotLeaderOrFollower);
-        }
-        let log = Self::log_for(state, request.current_leader_epoch, leader_only)?;
-        if let Some(diverging) = diverging_epoch(log, request)? {
-            return Ok(PartitionRead {
-                region: None,
-                high_watermark: log.high_watermark(),
-                last_stable_offset: log.last_stable_offset(),
-                log_start_offset: log.log_start_offset(),
-                aborted: None,
-                diverging: Some(diverging),
-            });
-        }
-        let max_offset_exclusive = match request.isolation {
-            FetchIsolation::LogEnd => log.log_end_offset(),
-            FetchIsolation::HighWatermark => log.high_watermark(),
-            FetchIsolation::TxnCommitted => log.last_stable_offset(),
-        };
-        // one look at the log gives the bytes and the offsets told with them (KAFKA-9807)
-        let found = log.read(
-            request.fetch_offset,
-            request.max_bytes,
-            max_offset_exclusive,
-            request.min_one_batch,
-        )?;
-        let aborted = match (request.isolation, &found.region) {
-            (FetchIsolation::TxnCommitted, Some(_)) => {
-                Some(log.aborted_transactions(request.fetch_offset, found.upper_bound_offset)?)
-            }
-            (FetchIsolation::TxnCommitted, None) => Some(Vec::new()),
-            (FetchIsolation::LogEnd | FetchIsolation::HighWatermark, _) => None,
-        };
-        let mut read = PartitionRead {
-            region: found.region,
-            high_watermark: found.high_watermark,
-            last_stable_offset: found.last_stable_offset,
-            log_start_offset: found.log_start_offset,
-            aborted,
-            diverging: None,
-        };
-        if let Some(replica) = request.replica {
-            let event = LeaderEvent::FollowerFetch {
-                replica_id: replica.replica_id,
-                broker_epoch: replica.broker_epoch,
-                fetch_offset: request.fetch_offset,
-                log_start_offset: request.log_start_offset,
-            };
-            let before = read.high_watermark;
-            self.step_locked(state, event);
-            if let Some(log) = &state.log {
-                read.high_watermark = log.high_watermark();
-            }
-            if read.high_watermark != before {
-                let woken = state.waiters.take();
-                drop(guard);
-                woken.wake();
-            }
-        }
-        Ok(read)
-    }
-
     /// Where `leader_epoch` ends in this log (OffsetForLeaderEpoch).
     pub fn end_of_epoch(
         &self,
@@ -585,67 +460,6 @@ impl Partition {
         }
     }
 
-    /// Makes everything below `offset` durable. Concurrent callers share one fsync, which runs on the blocking pool and
-    /// goes on when its caller is gone.
-    pub async fn flush_to(self: &Arc<Self>, offset: Offset) -> Result<(), ReplicaError> {
-        let waiter = Waiter::new();
-        loop {
-            let ticket = {
-                let mut guard = self.state.lock();
-                let state = &mut *guard;
-                let log = state
-                    .log
-                    .as_mut()
-                    .ok_or(ReplicaError::NotLeaderOrFollower)?;
-                if log.recovery_point() >= offset.min(log.log_end_offset()) {
-                    return Ok(());
-                }
-                if state.flushing {
-                    state.flush_waiters.add(&waiter);
-                    None
-                } else {
-                    let ticket = log.begin_flush()?;
-                    state.flushing = true;
-                    Some(ticket)
-                }
-            };
-            let Some(ticket) = ticket else {
-                waiter.wait().await;
-                continue;
-            };
-            let this = Arc::clone(self);
-            let flushed = tokio::task::spawn_blocking(move || {
-                let outcome = ticket.run();
-                let mut guard = this.state.lock();
-                let state = &mut *guard;
-                state.flushing = false;
-                state.last_flush_ms = this.clock.monotonic_ms();
-                if let (Ok(()), Some(log)) = (&outcome, &mut state.log) {
-                    log.complete_flush(ticket);
-                }
-                let woken = state.flush_waiters.take();
-                drop(guard);
-                woken.wake();
-                outcome
-            });
-            match flushed.await {
-                Ok(outcome) => outcome?,
-                // the runtime is shutting down; nothing was promised
-                Err(_) => return Err(ReplicaError::NotLeaderOrFollower),
-            }
-        }
-    }
-
-    /// Whether `flush.ms` has passed over unflushed records.
-    pub(super) fn flush_is_due(&self) -> Option<Offset> {
-        let now_ms = self.clock.monotonic_ms();
-        let state = self.state.lock();
-        let log = state.log.as_ref()?;
-        let due =
-            log.unflushed_records() > 0 && now_ms - state.last_flush_ms >= log.config().flush_ms;
-        due.then(|| log.log_end_offset())
-    }
-
     pub fn log_start_offset(&self) -> Result<Offset, ReplicaError> {
         self.with_log(LeaderEpoch::UNKNOWN, false, |log, _| {
             Ok(log.log_start_offset())
@@ -697,15 +511,4 @@ fn epoch_end(log: &Log, leader_epoch: LeaderEpoch) -> Option<EpochEnd> {
         leader_epoch,
         end_offset,
     })
-}
-
-/// KIP-595: a reader that tells the epoch of its last record learns at once where its log parts from ours.
-fn diverging_epoch(log: &Log, request: &ReadRequest) -> Result<Option<EpochEnd>, ReplicaError> {
-    if request.last_fetched_epoch == LeaderEpoch::UNKNOWN {
-        return Ok(None);
-    }
-    let end = epoch_end(log, request.last_fetched_epoch).ok_or(ReplicaError::EpochOutOfRange)?;
-    let parts =
-        end.leader_epoch < request.last_fetched_epoch || end.end_offset < request.fetch_offset;
-    Ok(parts.then_some(end))
 }

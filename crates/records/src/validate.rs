@@ -5,15 +5,17 @@
 
 use crate::batch::RecordBatch;
 use crate::builder::assemble;
-use crate::compression::{Compression, CompressionLevel, compress, decoder, read_error};
+use crate::compression::{Compression, CompressionLevel, compress, decoder};
 use crate::error::BatchError;
 use crate::header::{BatchHeader, NO_TIMESTAMP, TimestampType, patch_timestamps_create};
-use crate::varint;
 use bytes::BytesMut;
 use kavka_common::TopicPartition;
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{BufRead, BufReader};
+use stream::Stream;
+
+mod stream;
 
 /// The least cap on decoded records, whatever `max.message.bytes` is.
 const DECOMPRESSED_BYTES_MIN: usize = 16 * 1024 * 1024;
@@ -329,13 +331,6 @@ fn check_client_fields(header: &BatchHeader, rules: &ProduceRules<'_>) -> Result
     Ok(())
 }
 
-/// What the checks need to know of a record; its key, value and headers are skipped.
-struct RecordShape {
-    timestamp_delta: i64,
-    offset_delta: i32,
-    has_key: bool,
-}
-
 /// Walks all records and gives the greatest create time.
 fn check_records(batch: &RecordBatch<'_>, rules: &ProduceRules<'_>) -> Result<i64, InvalidBatch> {
     let mut errors = RecordErrors::default();
@@ -462,129 +457,6 @@ impl RecordErrors {
         })
     }
 }
-
-/// Reads record shapes from plain or decoded bytes without keeping them.
-struct Stream<R> {
-    reader: R,
-    max_bytes: usize,
-}
-
-impl<R: BufRead> Stream<R> {
-    fn new(reader: R, max_bytes: usize) -> Self {
-        Stream { reader, max_bytes }
-    }
-
-    fn byte(&mut self) -> Result<u8, BatchError> {
-        let max_bytes = self.max_bytes;
-        let buffer = self
-            .reader
-            .fill_buf()
-            .map_err(|e| read_error(&e, max_bytes))?;
-        let byte = *buffer.first().ok_or(BatchError::Malformed(
-            "Incorrect declared batch size, premature EOF reached",
-        ))?;
-        self.reader.consume(1);
-        Ok(byte)
-    }
-
-    fn skip(&mut self, mut bytes: usize) -> Result<(), BatchError> {
-        let max_bytes = self.max_bytes;
-        while bytes > 0 {
-            let there = self
-                .reader
-                .fill_buf()
-                .map_err(|e| read_error(&e, max_bytes))?
-                .len();
-            if there == 0 {
-                return Err(BatchError::Malformed(
-                    "Incorrect declared batch size, premature EOF reached",
-                ));
-            }
-            let n = there.min(bytes);
-            self.reader.consume(n);
-            bytes -= n;
-        }
-        Ok(())
-    }
-
-    fn expect_end(&mut self) -> Result<(), BatchError> {
-        let max_bytes = self.max_bytes;
-        let rest = self
-            .reader
-            .fill_buf()
-            .map_err(|e| read_error(&e, max_bytes))?;
-        if rest.is_empty() {
-            Ok(())
-        } else {
-            Err(BatchError::Malformed(
-                "Incorrect declared batch size, records still remaining in file",
-            ))
-        }
-    }
-
-    /// A varint of at most `bytes_max` bytes, which count against `left`.
-    fn varint(&mut self, left: &mut usize, bytes_max: usize) -> Result<i64, BatchError> {
-        let mut raw = [0u8; 10];
-        for n in 0..bytes_max {
-            *left = left.checked_sub(1).ok_or(PAST_RECORD)?;
-            raw[n] = self.byte()?;
-            if raw[n] & 0x80 == 0 {
-                return if bytes_max == 5 {
-                    varint::read_i32(&mut &raw[..=n]).map(i64::from)
-                } else {
-                    varint::read_i64(&mut &raw[..=n])
-                };
-            }
-        }
-        Err(BatchError::Malformed("varint is too long"))
-    }
-
-    /// Skips a nullable field and tells whether it was there.
-    fn field(&mut self, left: &mut usize) -> Result<bool, BatchError> {
-        let Ok(length) = usize::try_from(self.varint(left, 5)?) else {
-            return Ok(false);
-        };
-        *left = left.checked_sub(length).ok_or(PAST_RECORD)?;
-        self.skip(length)?;
-        Ok(true)
-    }
-
-    fn next_record(&mut self) -> Result<RecordShape, BatchError> {
-        let mut prefix = 5;
-        let mut left = usize::try_from(self.varint(&mut prefix, 5)?)
-            .map_err(|_| BatchError::Malformed("Invalid negative record size"))?;
-        left = left.checked_sub(1).ok_or(PAST_RECORD)?;
-        self.byte()?; // attributes, unused
-        let timestamp_delta = self.varint(&mut left, 10)?;
-        let offset_delta = i32::try_from(self.varint(&mut left, 5)?).map_err(|_| PAST_RECORD)?;
-        let has_key = self.field(&mut left)?;
-        self.field(&mut left)?;
-        let headers = self.varint(&mut left, 5)?;
-        if headers < 0 {
-            return Err(BatchError::Malformed(
-                "Found invalid number of record headers",
-            ));
-        }
-        for _ in 0..headers {
-            if !self.field(&mut left)? {
-                return Err(BatchError::Malformed("Invalid negative header key size"));
-            }
-            self.field(&mut left)?;
-        }
-        if left != 0 {
-            return Err(BatchError::Malformed(
-                "Invalid record size: bytes are left behind the headers",
-            ));
-        }
-        Ok(RecordShape {
-            timestamp_delta,
-            offset_delta,
-            has_key,
-        })
-    }
-}
-
-const PAST_RECORD: BatchError = BatchError::Malformed("record field reaches past the record");
 
 /// The records themselves stay as they are: their offsets and times are relative to the header.
 fn recompress(

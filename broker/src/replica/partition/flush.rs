@@ -1,0 +1,73 @@
+//! Group flush of one partition: concurrent callers share one fsync.
+//! Not here: what is fsynced (kavka_storage::FlushTicket), when (append.rs by `flush.messages`, maintenance.rs by `flush.ms`).
+//! The ticket is taken and completed under the partition's lock; the fsync runs on the blocking pool outside it.
+//! Kafka: UnifiedLog.flush; KAFKA-15046.
+
+use super::Partition;
+use crate::replica::error::ReplicaError;
+use crate::replica::purgatory::Waiter;
+use kavka_common::Offset;
+use std::sync::Arc;
+
+impl Partition {
+    /// Makes everything below `offset` durable. Concurrent callers share one fsync, which runs on the blocking pool and
+    /// goes on when its caller is gone.
+    pub async fn flush_to(self: &Arc<Self>, offset: Offset) -> Result<(), ReplicaError> {
+        let waiter = Waiter::new();
+        loop {
+            let ticket = {
+                let mut guard = self.state.lock();
+                let state = &mut *guard;
+                let log = state
+                    .log
+                    .as_mut()
+                    .ok_or(ReplicaError::NotLeaderOrFollower)?;
+                if log.recovery_point() >= offset.min(log.log_end_offset()) {
+                    return Ok(());
+                }
+                if state.flushing {
+                    state.flush_waiters.add(&waiter);
+                    None
+                } else {
+                    let ticket = log.begin_flush()?;
+                    state.flushing = true;
+                    Some(ticket)
+                }
+            };
+            let Some(ticket) = ticket else {
+                waiter.wait().await;
+                continue;
+            };
+            let this = Arc::clone(self);
+            let flushed = tokio::task::spawn_blocking(move || {
+                let outcome = ticket.run();
+                let mut guard = this.state.lock();
+                let state = &mut *guard;
+                state.flushing = false;
+                state.last_flush_ms = this.clock.monotonic_ms();
+                if let (Ok(()), Some(log)) = (&outcome, &mut state.log) {
+                    log.complete_flush(ticket);
+                }
+                let woken = state.flush_waiters.take();
+                drop(guard);
+                woken.wake();
+                outcome
+            });
+            match flushed.await {
+                Ok(outcome) => outcome?,
+                // the runtime is shutting down; nothing was promised
+                Err(_) => return Err(ReplicaError::NotLeaderOrFollower),
+            }
+        }
+    }
+
+    /// Whether `flush.ms` has passed over unflushed records.
+    pub(in crate::replica) fn flush_is_due(&self) -> Option<Offset> {
+        let now_ms = self.clock.monotonic_ms();
+        let state = self.state.lock();
+        let log = state.log.as_ref()?;
+        let due =
+            log.unflushed_records() > 0 && now_ms - state.last_flush_ms >= log.config().flush_ms;
+        due.then(|| log.log_end_offset())
+    }
+}
