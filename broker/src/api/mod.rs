@@ -3,6 +3,7 @@
 //! Handlers run in the task of the connection; they are thin and never block.
 //! Kafka: kafka.server.{KafkaApis, ControllerApis}.
 
+pub mod acls;
 pub mod alter_configs;
 pub mod api_versions;
 pub mod auto_create;
@@ -11,6 +12,7 @@ pub mod context;
 pub mod decide;
 pub mod delete_groups;
 pub mod delete_records;
+pub mod describe_client_quotas;
 pub mod describe_cluster;
 pub mod describe_configs;
 pub mod describe_groups;

@@ -7,11 +7,11 @@ use crate::api::dispatch::{Authorization, BROKER, CONTROLLER, ClusterOperation, 
 use crate::api::forward::Forwarding;
 use crate::api::metadata::MetadataApi;
 use crate::api::{
-    alter_configs, decide, delete_groups, delete_records, describe_cluster, describe_configs,
-    describe_groups, describe_log_dirs, describe_producers, describe_topic_partitions, fetch,
-    find_coordinator, heartbeat, init_producer_id, join_group, leave_group, list_config_resources,
-    list_groups, list_offsets, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch,
-    produce, sync_group,
+    acls, alter_configs, decide, delete_groups, delete_records, describe_client_quotas,
+    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
+    describe_topic_partitions, fetch, find_coordinator, heartbeat, init_producer_id, join_group,
+    leave_group, list_config_resources, list_groups, list_offsets, offset_commit, offset_delete,
+    offset_fetch, offset_for_leader_epoch, produce, sync_group,
 };
 use crate::controller::ControllerHandle;
 use crate::coordinator::GroupCoordinator;
@@ -22,8 +22,8 @@ use crate::replica::{ProducerIds, ReplicaManager};
 use kavka_common::NodeId;
 use kavka_config::BrokerConfig;
 use kavka_protocol::messages::{
-    AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest,
-    DeleteTopicsRequest, DescribeQuorumRequest, ElectLeadersRequest,
+    AlterClientQuotasRequest, AlterPartitionReassignmentsRequest, CreatePartitionsRequest,
+    CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ElectLeadersRequest,
     ListPartitionReassignmentsRequest, UnregisterBrokerRequest, UpdateFeaturesRequest,
 };
 use kavka_protocol::{AnyRequest, AnyResponse, Request};
@@ -254,6 +254,21 @@ pub fn cluster_rows(metadata: &MetadataApi, forwarding: &Forwarding) -> Vec<Row>
         forwarded::<ListPartitionReassignmentsRequest>(forwarding, describe),
         forwarded::<UpdateFeaturesRequest>(forwarding, alter),
         forwarded::<UnregisterBrokerRequest>(forwarding, alter),
+        forwarded::<AlterClientQuotasRequest>(
+            forwarding,
+            Authorization::Cluster(ClusterOperation::AlterConfigs),
+        ),
+        Row::now(
+            BROKER,
+            Authorization::Cluster(ClusterOperation::DescribeConfigs),
+            {
+                let cache = cache();
+                move |context, request| describe_client_quotas::handle(&cache, context, request)
+            },
+        ),
+        Row::now(BROKER, describe, acls::describe),
+        Row::now(BROKER, alter, acls::create),
+        Row::now(BROKER, alter, acls::delete),
     ]
 }
 

@@ -104,6 +104,29 @@ pub fn refuse(
                 ..Default::default()
             })
         }
+        AnyRequest::AlterClientQuotas(request) => {
+            AnyResponse::AlterClientQuotas(AlterClientQuotasResponse {
+                entries: request
+                    .entries
+                    .iter()
+                    .map(|entry| alter_client_quotas_response::EntryData {
+                        error_code: code,
+                        error_message: text(),
+                        entity: entry
+                            .entity
+                            .iter()
+                            .map(|part| alter_client_quotas_response::EntityData {
+                                entity_type: part.entity_type.clone(),
+                                entity_name: part.entity_name.clone(),
+                                ..Default::default()
+                            })
+                            .collect(),
+                        ..Default::default()
+                    })
+                    .collect(),
+                ..Default::default()
+            })
+        }
         AnyRequest::BrokerRegistration(_) => {
             AnyResponse::BrokerRegistration(BrokerRegistrationResponse {
                 error_code: code,
@@ -200,6 +223,10 @@ pub fn is_not_controller(response: &AnyResponse) -> bool {
             .responses
             .iter()
             .any(|resource| not_controller(resource.error_code)),
+        AnyResponse::AlterClientQuotas(response) => response
+            .entries
+            .iter()
+            .any(|entry| not_controller(entry.error_code)),
         AnyResponse::BrokerRegistration(response) => not_controller(response.error_code),
         AnyResponse::BrokerHeartbeat(response) => not_controller(response.error_code),
         AnyResponse::UnregisterBroker(response) => not_controller(response.error_code),

@@ -6,7 +6,7 @@ use crate::api_error::ApiError;
 use crate::random::Random;
 use crate::replication::placement::UsableBroker;
 use crate::soft::Soft;
-use crate::{brokers, configs, controllers, features, producer_ids, replication, topics};
+use crate::{brokers, configs, controllers, features, producer_ids, quotas, replication, topics};
 use kavka_common::{BrokerEpoch, LeaderEpoch, NodeId, Offset, Uuid};
 use kavka_config::dynamic::{Layers, Overrides};
 use kavka_config::source::Described;
@@ -330,6 +330,9 @@ impl Controller {
             }
             AnyRequest::AllocateProducerIds(request) => {
                 outcome!(AllocateProducerIds, producer_ids::handle(&scope, request))
+            }
+            AnyRequest::AlterClientQuotas(request) => {
+                outcome!(AlterClientQuotas, quotas::handle(&scope, request))
             }
             AnyRequest::UpdateFeatures(request) => {
                 outcome!(

@@ -10,6 +10,7 @@ pub mod controller;
 pub mod controllers;
 pub mod features;
 pub mod producer_ids;
+pub mod quotas;
 pub mod random;
 pub mod replication;
 pub mod soft;
