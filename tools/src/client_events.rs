@@ -16,18 +16,23 @@ const METADATA: &str = "org.apache.kafka.clients.Metadata";
 pub struct Printer {
     /// `[Producer clientId=console-producer]`
     prefix: String,
+    /// Say it as 2.x did.
+    old_words: bool,
     said: Mutex<HashSet<Event>>,
     quiet: AtomicBool,
     network_trouble: AtomicBool,
+    denied: AtomicBool,
 }
 
 impl Printer {
-    pub fn new(prefix: String) -> Self {
+    pub fn new(prefix: String, old_words: bool) -> Self {
         Printer {
             prefix,
+            old_words,
             said: Mutex::new(HashSet::new()),
             quiet: AtomicBool::new(false),
             network_trouble: AtomicBool::new(false),
+            denied: AtomicBool::new(false),
         }
     }
 
@@ -39,6 +44,11 @@ impl Printer {
     /// Has a connection failed, so that a probe may tell more?
     pub fn network_trouble(&self) -> bool {
         self.network_trouble.load(Ordering::SeqCst)
+    }
+
+    /// Has the cluster refused us something?
+    pub fn denied(&self) -> bool {
+        self.denied.load(Ordering::SeqCst)
     }
 
     fn warn(&self, text: &str, logger: &str) {
@@ -57,6 +67,16 @@ impl Observer for Printer {
         ) {
             self.network_trouble.store(true, Ordering::SeqCst);
         }
+        if matches!(
+            event,
+            Event::AuthenticationFailed { .. }
+                | Event::Topic {
+                    error: "TOPIC_AUTHORIZATION_FAILED",
+                    ..
+                }
+        ) {
+            self.denied.store(true, Ordering::SeqCst);
+        }
         let first = match self.said.lock() {
             Ok(mut said) => said.insert(event.clone()),
             Err(_) => true,
@@ -69,7 +89,11 @@ impl Observer for Printer {
                 address, node_id, ..
             } => {
                 self.warn(
-                    &format!("Connection to node {node_id} ({}) could not be established. Node may not be available.", java_address(&address)),
+                    &format!(
+                        "Connection to node {node_id} ({}) could not be established. {} may not be available.",
+                        java_address(&address),
+                        if self.old_words { "Broker" } else { "Node" }
+                    ),
                     NETWORK,
                 );
                 if node_id < 0 {
@@ -95,7 +119,12 @@ impl Observer for Printer {
             ),
             Event::Topic { topic, error } => {
                 self.warn(
-                    &format!("The metadata response from the cluster reported a recoverable issue with correlation id 1 : {{{topic}={error}}}"),
+                    &format!("{} with correlation id 1 : {{{topic}={error}}}",
+                        if self.old_words {
+                            "Error while fetching metadata"
+                        } else {
+                            "The metadata response from the cluster reported a recoverable issue"
+                        }),
                     NETWORK,
                 );
                 match error {
@@ -126,7 +155,14 @@ impl Observer for Printer {
 impl Printer {
     fn bootstrap_disconnected(&self, address: &str) {
         self.warn(
-            &format!("Bootstrap broker {address} (id: -1 rack: null isFenced: false) disconnected"),
+            &format!(
+                "Bootstrap broker {address} (id: -1 rack: null{}) disconnected",
+                if self.old_words {
+                    ""
+                } else {
+                    " isFenced: false"
+                }
+            ),
             NETWORK,
         );
     }

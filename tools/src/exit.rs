@@ -4,7 +4,32 @@
 
 use crate::args::{self, Options};
 use crate::output;
+use std::ffi::OsString;
 use std::process::ExitCode;
+
+/// With `--strict`, exit statuses say more than Kafka's 0 and 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strict {
+    /// Something that was asked for was not done.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// No broker answered.
+    Unreachable = 3,
+    /// The cluster knows us, or does not, and refuses.
+    Denied = 4,
+}
+
+impl From<Strict> for ExitCode {
+    fn from(status: Strict) -> ExitCode {
+        ExitCode::from(status as u8)
+    }
+}
+
+/// Is `--strict` among the arguments? Asked before they are parsed, because a wrong command line counts, too.
+pub fn is_strict(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|a| a == "--strict" || a == "-strict")
+}
 
 /// Why a tool stops without having done its work, and what it says.
 #[derive(Debug)]
@@ -27,10 +52,19 @@ impl Stop {
 
     /// Says it and gives the status for `main` to return.
     pub fn report(&self, options: &Options) -> ExitCode {
+        self.report_as(options, false)
+    }
+
+    /// As `report`, for tools that know `--strict`.
+    pub fn report_as(&self, options: &Options, strict: bool) -> ExitCode {
         match self {
             Stop::Usage(message) => {
                 output::error(&format!("{message}\n{}", options.table()));
-                ExitCode::FAILURE
+                if strict {
+                    Strict::Usage.into()
+                } else {
+                    ExitCode::FAILURE
+                }
             }
             Stop::Failed(message) => {
                 output::error(&format!("{message}\n"));

@@ -58,6 +58,11 @@ impl JavaError {
         JavaError::new("org.apache.kafka.common.errors.TimeoutException", message)
     }
 
+    /// Is it about who we are or what we may do?
+    pub fn is_denial(&self) -> bool {
+        self.class.contains("Authorization") || self.class.contains("Authentication")
+    }
+
     pub fn invalid_topic(topic: &str) -> Self {
         JavaError::new(
             "org.apache.kafka.common.errors.InvalidTopicException",

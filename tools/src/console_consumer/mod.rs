@@ -10,7 +10,7 @@ mod times;
 
 use crate::client_events::{Printer, not_honoured};
 use crate::diagnosis;
-use crate::exit::Stop;
+use crate::exit::{Stop, Strict, is_strict};
 use crate::output::{self, Level};
 use crate::signals::Interruption;
 use formatter::{EachHeader, Record, Stamp};
@@ -35,9 +35,11 @@ const MISSING_CHECK_WAIT: Duration = Duration::from_millis(500);
 const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
 
 pub fn main<I: IntoIterator<Item = OsString>>(arguments: I) -> ExitCode {
-    match options::configure(arguments.into_iter().skip(1)).and_then(run) {
+    let arguments: Vec<OsString> = arguments.into_iter().skip(1).collect();
+    let strict = is_strict(&arguments);
+    match options::configure(arguments).and_then(run) {
         Ok(status) => status,
-        Err(stop) => stop.report(&options::OPTIONS),
+        Err(stop) => stop.report_as(&options::OPTIONS, strict),
     }
 }
 
@@ -93,11 +95,14 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
     let interruption = Interruption::listen()
         .map_err(|e| Stop::Failed(format!("Signals cannot be caught: {e}")))?;
     let name = |key: &str| configuration.consumer.get(key).unwrap_or_default();
-    let printer = Arc::new(Printer::new(format!(
-        "[Consumer clientId={}, groupId={}]",
-        name("client.id"),
-        name("group.id")
-    )));
+    let printer = Arc::new(Printer::new(
+        format!(
+            "[Consumer clientId={}, groupId={}]",
+            name("client.id"),
+            name("group.id")
+        ),
+        false,
+    ));
     let consumer = Consumer::new(&configuration.consumer, printer.clone(), not_honoured)
         .map_err(|e| unknown_error(&e.to_string()))?;
     let clock = SystemClock::new();
@@ -126,6 +131,7 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
             Some(&error.to_string()),
         );
     }
+    let heard = consumer.heard_from_cluster();
     printer.hush();
     consumer.close();
     if configuration.systest_events {
@@ -134,14 +140,12 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
     output::error(&format!("Processed a total of {count} messages\n"));
     Ok(match end {
         End::Complete | End::PipeClosed => ExitCode::SUCCESS,
-        End::Terminated(error) => {
-            let timeout = error.class.ends_with(".TimeoutException");
-            if configuration.strict && !timeout {
-                ExitCode::FAILURE
-            } else {
-                ExitCode::SUCCESS
-            }
-        }
+        End::Terminated(_) if !configuration.strict => ExitCode::SUCCESS,
+        End::Terminated(error) if error.is_denial() || printer.denied() => Strict::Denied.into(),
+        End::Terminated(_) if !heard => Strict::Unreachable.into(),
+        // The time was up, as asked.
+        End::Terminated(error) if error.class.ends_with(".TimeoutException") => ExitCode::SUCCESS,
+        End::Terminated(_) => Strict::Failed.into(),
         End::Interrupted(status) => ExitCode::from(status),
         End::Failed(exception) => return Err(unknown_error(&exception)),
     })

@@ -174,7 +174,7 @@ const SPECS: &[Spec] = &[
     ),
     flag(
         &["strict"],
-        "Exit with status 1 when the tool ends because of an error.",
+        "Exit with 1 when the tool ends because of an error, 2 for a wrong command line, 3 when no broker answers, 4 when access is denied.",
     ),
     flag(&["new-consumer"], "Of 1.x; has no effect."),
     flag(&["help"], "Print this."),
@@ -374,7 +374,8 @@ fn warn_deprecated(parsed: &Parsed) {
             ));
         }
     }
-    output::print(&warnings);
+    // Standard output is for records.
+    output::error(&warnings);
 }
 
 fn formatter(parsed: &Parsed) -> Result<Formatter, Stop> {

@@ -9,7 +9,7 @@ pub mod record_reader;
 
 use crate::client_events::{Printer, not_honoured};
 use crate::diagnosis;
-use crate::exit::Stop;
+use crate::exit::{Stop, Strict, is_strict};
 use crate::output::{self, Level};
 use kavka_client::librdkafka::{Event, JavaError, Observer};
 use kavka_client::producer::{Failure, Outgoing, Producer, ProducerObserver};
@@ -25,9 +25,11 @@ const ERROR_LOGGER: &str = "org.apache.kafka.clients.producer.internals.ErrorLog
 const INPUT_BUFFER_BYTES: usize = 256 * 1024;
 
 pub fn main<I: IntoIterator<Item = OsString>>(arguments: I) -> ExitCode {
-    match options::configure(arguments.into_iter().skip(1)).and_then(run) {
+    let arguments: Vec<OsString> = arguments.into_iter().skip(1).collect();
+    let strict = is_strict(&arguments);
+    match options::configure(arguments).and_then(run) {
         Ok(status) => status,
-        Err(stop) => stop.report(&options::OPTIONS),
+        Err(stop) => stop.report_as(&options::OPTIONS, strict),
     }
 }
 
@@ -72,7 +74,10 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
         .get("client.id")
         .unwrap_or("console-producer");
     let reporter = Arc::new(Reporter {
-        printer: Printer::new(format!("[Producer clientId={client_id}]")),
+        printer: Printer::new(
+            format!("[Producer clientId={client_id}]"),
+            configuration.old_style,
+        ),
     });
     let producer = Producer::new(&configuration.producer, reporter.clone(), not_honoured)
         .map_err(|e| Stop::Failed(e.to_string()))?;
@@ -80,12 +85,25 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
     producer.flush();
     let lost = producer.failures() + *sent.as_ref().unwrap_or(&0);
     reporter.printer.hush();
-    sent?;
-    Ok(if configuration.strict && lost > 0 {
-        ExitCode::FAILURE
+    match sent {
+        Err(Stop::Failed(text)) if configuration.strict => {
+            output::error(&format!("{text}\n"));
+            Ok(strict_status(&producer, &reporter))
+        }
+        Err(stop) => Err(stop),
+        Ok(_) if configuration.strict && lost > 0 => Ok(strict_status(&producer, &reporter)),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn strict_status(producer: &Producer<Reporter>, reporter: &Reporter) -> ExitCode {
+    if reporter.printer.denied() {
+        Strict::Denied.into()
+    } else if !producer.heard_from_cluster() {
+        Strict::Unreachable.into()
     } else {
-        ExitCode::SUCCESS
-    })
+        Strict::Failed.into()
+    }
 }
 
 /// Sends every line; the result counts records that were given up at once.

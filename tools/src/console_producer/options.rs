@@ -49,7 +49,10 @@ const SPECS: &[Spec] = &[
     option(&["command-property"], Kind::String, "producer_prop", "Setting of the producer, key=value; may be repeated."),
     option(&["producer.config"], Kind::String, "config file", "(DEPRECATED) Use --command-config."),
     option(&["command-config"], Kind::String, "config file", "File with settings of the producer; --command-property wins over it."),
-    flag(&["strict"], "Exit with status 1 when any record was lost."),
+    flag(
+        &["strict"],
+        "Exit with 1 when a record was lost, 2 for a wrong command line, 3 when no broker answers, 4 when access is denied.",
+    ),
     flag(&["help"], "Print this."),
     flag(&["version"], "Print the version of Kafka whose tool this is."),
 ];
@@ -159,7 +162,8 @@ fn warn_deprecated(parsed: &Parsed) {
             ));
         }
     }
-    output::print(&warnings);
+    // Standard output is for data, here and in the consumer.
+    output::error(&warnings);
 }
 
 /// Every server needs a host and a port.
