@@ -3,8 +3,8 @@
 //! Runs in the task of the connection; waits for the controller's task.
 //! Kafka: kafka.server.ControllerApis.
 
-use crate::api::RequestContext;
 use crate::api::dispatch::{Authorization, CONTROLLER, ClusterOperation, Row};
+use crate::api::{RequestContext, envelope};
 use crate::controller::{ControllerError, ControllerHandle, refuse};
 use crate::quorum::Observers;
 use kavka_protocol::messages::*;
@@ -83,6 +83,18 @@ pub fn rows(controller: &ControllerHandle, observers: &Arc<Observers>) -> Vec<Ro
             move |_context, request: FetchRequest| {
                 let observers = Arc::clone(&observers);
                 async move { observers.fetch(request).await }
+            }
+        }),
+        Row::later(CONTROLLER, action(), {
+            let observers = observers();
+            let controller = controller.clone();
+            move |context, request: EnvelopeRequest| {
+                envelope::handle(
+                    Arc::clone(observers.quorum()),
+                    controller.clone(),
+                    context,
+                    request,
+                )
             }
         }),
         Row::now(CONTROLLER, action(), {

@@ -20,6 +20,7 @@ pub mod describe_log_dirs;
 pub mod describe_producers;
 pub mod describe_topic_partitions;
 pub mod dispatch;
+pub mod envelope;
 pub mod errors;
 pub mod fetch;
 pub mod find_coordinator;

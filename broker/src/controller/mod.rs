@@ -4,6 +4,7 @@
 //! One task owns the active controller; requests reach it through a bounded queue.
 //! Kafka: org.apache.kafka.controller.QuorumController, kafka.server.NodeToControllerChannelManager; KIP-500, KIP-631.
 
+mod bootstrap;
 mod channel;
 mod refusal;
 mod remote;
@@ -12,6 +13,7 @@ mod shell;
 #[cfg(test)]
 mod shell_test;
 
+pub use bootstrap::bootstrap_records;
 pub use channel::{ChannelError, ControllerAnswer, ControllerChannel, HIGHEST_VERSION};
 pub use refusal::{is_not_controller, refuse};
 pub use remote::{RemoteController, RemoteError, SeedOrigin, Seeds};

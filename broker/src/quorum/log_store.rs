@@ -17,6 +17,9 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
 
 /// Bytes that one round of replication carries at most.
 const REPLICATION_BYTES_MAX: usize = 1 << 20;
@@ -26,9 +29,14 @@ const REPLICATION_BYTES_MAX: usize = 1 << 20;
 pub struct SharedState {
     /// Voters, for the LeaderChange record. The effective membership, committed or not.
     pub membership: Mutex<Membership>,
-    /// The latest snapshot: its last entry and where it ends.
-    pub snapshot: Mutex<Option<(RaftLogIdOf, Offset)>>,
+    /// The latest durable snapshot: its last entry and where it ends.
+    pub snapshot: watch::Sender<Option<(RaftLogIdOf, Offset)>>,
+    /// A snapshot is on its way from the leader.
+    pub receiving: AtomicBool,
 }
+
+/// How long the log waits for a snapshot to be written before it gives up what the snapshot replaces.
+const SNAPSHOT_WRITTEN_WITHIN: Duration = Duration::from_secs(120);
 
 /// The engine's log.
 #[derive(Clone)]
@@ -181,11 +189,27 @@ impl RaftLogStorage<QuorumTypes> for LogStore {
     }
 
     async fn purge(&mut self, upto: RaftLogIdOf) -> Result<(), EngineStorageError> {
+        if self.shared.receiving.load(Ordering::SeqCst) {
+            // The engine asks for this while the snapshot is still being written. Without this wait a crash would leave
+            // neither the entries nor the snapshot.
+            let mut snapshot = self.shared.snapshot.subscribe();
+            let written =
+                snapshot.wait_for(|snapshot| snapshot.is_some_and(|(last, _)| last >= upto));
+            match tokio::time::timeout(SNAPSHOT_WRITTEN_WITHIN, written).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(_)) | Err(_) => {
+                    let error = io::Error::other(format!(
+                        "the snapshot that replaces the log up to {upto} was not written"
+                    ));
+                    return Err(StorageIOError::write_logs(any_error(&error)).into());
+                }
+            }
+        }
         let log = Arc::clone(&self.log);
         let end_offset = self
             .shared
             .snapshot
-            .lock()
+            .borrow()
             .filter(|(last, _)| *last == upto)
             .map(|(_, end_offset)| end_offset);
         let done = tokio::task::spawn_blocking(move || log.purge(upto, end_offset)).await;

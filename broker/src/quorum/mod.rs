@@ -10,6 +10,7 @@ pub mod log_store;
 pub mod metadata_log;
 pub mod no_peers;
 pub mod observers;
+pub mod peers;
 pub mod quorum_node;
 pub mod snapshot_file;
 pub mod state_machine;
@@ -19,13 +20,17 @@ pub mod vote_file;
 #[cfg(test)]
 mod log_store_test;
 #[cfg(test)]
+mod peers_test;
+#[cfg(test)]
 mod quorum_node_test;
 
 pub use observers::Observers;
+pub use peers::{PeerMessageError, Peers, is_peer_message};
 pub use quorum_node::{OnFatal, QuorumNode, QuorumOpenError, QuorumSettings};
 pub use snapshot_file::SnapshotId;
 pub use types::{AppliedBatch, VoterEndpoint, VoterNode};
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use kavka_common::{FileRegion, LeaderEpoch, NodeId, Offset};
 use kavka_metadata::{MetadataDelta, MetadataImage};
@@ -165,6 +170,9 @@ pub trait MetadataQuorum: Send + Sync + 'static {
 
     /// The members with their addresses.
     fn voters(&self) -> BTreeMap<NodeId, VoterNode>;
+
+    /// Answers a message of another member, which came as the payload of an Envelope.
+    fn peer_message(&self, data: Bytes) -> BoxFuture<'static, Result<Bytes, PeerMessageError>>;
 
     /// Stops the engine and closes the log.
     fn shutdown(&self) -> BoxFuture<'static, ()>;

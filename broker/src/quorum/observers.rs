@@ -56,6 +56,10 @@ impl Observers {
         }
     }
 
+    pub fn quorum(&self) -> &Arc<dyn MetadataQuorum> {
+        &self.quorum
+    }
+
     /// Fetch on a controller's listener.
     pub async fn fetch(&self, request: FetchRequest) -> FetchResponse {
         if let Some(error) = self.other_cluster(request.cluster_id.as_deref()) {

@@ -6,6 +6,7 @@
 use super::entry_codec::{encode_records, membership_of};
 use super::log_store::{LogStore, SharedState};
 use super::metadata_log::{MetadataLog, MetadataLogError};
+use super::peers::{self, PeerMessageError};
 use super::state_machine::{CommittedState, StateMachine};
 use super::types::{
     AppliedBatch, Entry, ProposedBatch, QuorumTypes, RaftNodeId, StoredMembership, Vote, VoterNode,
@@ -15,6 +16,7 @@ use super::{
     Committed, MetadataQuorum, QuorumAppendError, QuorumLeader, QuorumReadError, QuorumStatus,
     ReplicaStatus, SnapshotId,
 };
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kavka_common::{Clock, FileRegion, LeaderEpoch, NodeId, Offset};
@@ -600,6 +602,11 @@ impl MetadataQuorum for QuorumNode {
                 (NodeId(super::entry_codec::wire_id(id)), node)
             })
             .collect()
+    }
+
+    fn peer_message(&self, data: Bytes) -> BoxFuture<'static, Result<Bytes, PeerMessageError>> {
+        let raft = self.raft.clone();
+        async move { peers::answer(&raft, data).await }.boxed()
     }
 
     fn shutdown(&self) -> BoxFuture<'static, ()> {

@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use std::io::Cursor;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::{mpsc, watch};
 
 /// Most snapshots that are kept: the latest, and the one before it for observers that are reading it.
@@ -133,7 +134,9 @@ impl CommittedState {
         };
         let membership = tag.as_ref().map(stored_membership).unwrap_or_default();
         *self.shared.membership.lock() = membership.membership().clone();
-        *self.shared.snapshot.lock() = last.map(|last| (last, id.end_offset));
+        self.shared
+            .snapshot
+            .send_replace(last.map(|last| (last, id.end_offset)));
         let mut folded = self.folded.lock();
         folded.image = image;
         folded.applied = last;
@@ -158,7 +161,7 @@ impl CommittedState {
 
     /// Last entry and end of the snapshot that was loaded.
     pub fn snapshot_bounds(&self) -> Option<(RaftLogIdOf, Offset)> {
-        *self.shared.snapshot.lock()
+        *self.shared.snapshot.borrow()
     }
 
     pub fn latest_snapshot(&self) -> Option<SnapshotId> {
@@ -344,6 +347,7 @@ impl RaftStateMachine<QuorumTypes> for StateMachine {
     async fn begin_receiving_snapshot(
         &mut self,
     ) -> Result<Box<Cursor<Vec<u8>>>, EngineStorageError> {
+        self.0.shared.receiving.store(true, Ordering::SeqCst);
         Ok(Box::new(Cursor::new(Vec::new())))
     }
 
@@ -383,6 +387,7 @@ impl RaftStateMachine<QuorumTypes> for StateMachine {
                 .into());
             }
         }
+        self.0.shared.receiving.store(false, Ordering::SeqCst);
         let mut folded = self.0.folded.lock();
         let installed = Committed::Snapshot(Arc::new(SnapshotInstalled {
             image: folded.image.clone(),
@@ -474,8 +479,9 @@ impl RaftSnapshotBuilder<QuorumTypes> for SnapshotBuilder {
         folded.snapshot_meta = Some(meta.clone());
         folded.bytes_since_snapshot = 0;
         folded.records_since_snapshot = 0;
-        *self.state.shared.snapshot.lock() = self.applied.map(|last| (last, self.id.end_offset));
         drop(folded);
+        let bounds = self.applied.map(|last| (last, self.id.end_offset));
+        self.state.shared.snapshot.send_replace(bounds);
         Ok(Snapshot {
             meta,
             snapshot: Box::new(Cursor::new(bytes)),
