@@ -12,6 +12,7 @@ expected-differences holds blocks of `key: value` lines, separated by blank line
              both see a line as `1> text` or `2> text`
   order      stdout or stderr: the same lines in any order
   all        anything may differ
+  with       shims or cluster: only where our tools, or our brokers, play
   reason     why; shown behind the command
 A block for one command that makes no difference any more is reported, so that the list only shrinks.
 """
@@ -78,6 +79,7 @@ class Block:
         self.ours = fields.get('ours')
         self.theirs = fields.get('theirs')
         self.order = fields.get('order')
+        self.player = fields.get('with')
         self.all = 'all' in fields
         self.reason = fields.get('reason', '')
         self.used = self.met = False
@@ -85,7 +87,9 @@ class Block:
     def general(self):
         return self.pattern is not None or self.command in (None, '*')
 
-    def applies(self, scenario, text):
+    def applies(self, scenario, text, players):
+        if self.player and self.player not in players:
+            return False
         if not any(fnmatch.fnmatch(scenario, s) for s in self.scenarios):
             return False
         if self.pattern is not None:
@@ -120,8 +124,8 @@ def differences(theirs, ours):
             if not l.startswith(('---', '+++', '@@'))]
 
 
-def compare(scenario, theirs, ours, blocks):
-    """Prints a line for each command and returns how many are not ok."""
+def compare(scenario, theirs, ours, blocks, players=('shims',)):
+    """Prints a line for each command and returns how many are not ok. `players` says what of ours takes part."""
     bad = 0
     if len(theirs) != len(ours):
         print('not ok - %s: %d commands, but %d in the transcript' % (scenario, len(ours), len(theirs)))
@@ -134,7 +138,7 @@ def compare(scenario, theirs, ours, blocks):
         # Blocks only count as used where something differed to begin with.
         equal = left == right and t.exit == o.exit
         for block in blocks:
-            if not block.applies(scenario, t.text):
+            if not block.applies(scenario, t.text, players):
                 continue
             block.met = True
             if equal:

@@ -98,7 +98,9 @@ fn filter(request: &DescribeClientQuotasRequest) -> Result<Filter<'_>, (ErrorCod
         let matched = match (component.match_type, component.r#match.as_deref()) {
             (0, Some(name)) => Match::Exact(Some(name)),
             (0, None) => {
-                return invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.");
+                return invalid(
+                    "Request specified MATCH_TYPE_EXACT, but set match string to null.",
+                );
             }
             (1, None) => Match::Exact(None),
             (1, Some(_)) => {

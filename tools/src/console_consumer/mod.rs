@@ -370,7 +370,12 @@ impl Session<'_> {
         }
         let patience_over = self.clock.monotonic_ms() - self.started_ms > SILENCE_MS
             || self.printer.network_trouble();
-        if patience_over && !self.consumer.heard_from_cluster() {
+        if patience_over && self.unanswered_protocol() {
+            self.diagnosed = true;
+            output::hint(
+                "No partition has been assigned yet. Does the broker serve group.protocol=consumer (KIP-848)? Without that setting the classic protocol is used.",
+            );
+        } else if patience_over && !self.consumer.heard_from_cluster() {
             self.diagnosed = true;
             diagnosis::explain(
                 self.configuration
@@ -380,6 +385,16 @@ impl Session<'_> {
                 "bootstrap-server",
             );
         }
+    }
+
+    /// librdkafka waits in silence when the broker does not know the new group protocol.
+    fn unanswered_protocol(&self) -> bool {
+        let new_protocol = self
+            .configuration
+            .consumer
+            .get("group.protocol")
+            .is_some_and(|p| p.trim().eq_ignore_ascii_case("consumer"));
+        new_protocol && self.consumer.heard_from_cluster() && self.consumer.assigned().is_empty()
     }
 
     /// The topic does not exist. Where nothing may create it, waiting is pointless.
