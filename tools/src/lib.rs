@@ -17,5 +17,6 @@ pub mod json;
 pub mod output;
 pub mod session;
 pub mod signals;
+pub mod storage;
 pub mod table;
 pub mod topics;

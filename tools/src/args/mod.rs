@@ -3,6 +3,7 @@
 //! Pure; runs before anything else of a tool starts.
 //! Kafka: joptsimple.OptionParser (no abbreviations), org.apache.kafka.server.util.CommandLineUtils.
 
+pub mod argparse;
 mod help;
 mod spec;
 
