@@ -7,7 +7,7 @@ use crate::start_error::StartError;
 use kavka_common::{BrokerEpoch, NodeId, Uuid};
 use kavka_storage::names::META_PROPERTIES;
 use kavka_storage::vfs::Vfs;
-use kavka_storage::{LogDirError, LogDirs, MetaProperties};
+use kavka_storage::{LogDir, LogDirError, LogDirs, MetaProperties};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{error, info};
@@ -87,11 +87,15 @@ fn unusable(path: &Path, error: &LogDirError) -> StartError {
 }
 
 impl OpenDirs {
-    fn each(&self) -> impl Iterator<Item = &kavka_storage::LogDir> {
+    fn each(&self) -> impl Iterator<Item = &LogDir> {
         self.log_dirs
             .dirs
             .iter()
             .chain(self.metadata_dir.iter().flat_map(|dirs| dirs.dirs.iter()))
+    }
+
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.each().map(LogDir::path)
     }
 
     /// The ids of the directories that hold replicas, sorted as a registration wants them.

@@ -27,6 +27,7 @@ use kavka_common::{BrokerEpoch, Clock, NodeId, SystemClock};
 use kavka_config::BrokerConfig;
 use kavka_metadata::features::supported_features;
 use kavka_storage::LogDirs;
+use kavka_storage::names::META_PROPERTIES;
 use kavka_storage::vfs::{RealVfs, Vfs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,6 +79,9 @@ impl Server {
                 remote::cluster_id(remote, stored.as_deref(), &dirs, CONTROLLER_PATIENCE).await?
             }
             (_, Some(stored)) => stored.clone(),
+            (_, None) if settings.quorum_voters().len() > 1 => {
+                return Err(unformatted_voter(&dirs));
+            }
             (_, None) => {
                 // Directories that hold nothing need no format step.
                 dirs.check_empty()?;
@@ -176,7 +180,8 @@ impl Server {
             if let Some(controller) = &controller {
                 controller.fence_earlier_self(node_id).await;
             }
-            part.join().await?;
+            let patience = settings.unsigned("initial.broker.registration.timeout.ms");
+            part.join(Duration::from_millis(patience)).await?;
         }
 
         info!(target: "org.apache.kafka.common.utils.AppInfoParser", "Kafka version: {KAFKA_VERSION}");
@@ -228,6 +233,18 @@ impl Server {
         drop(self.dirs);
         info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={node_id}] shut down completed");
     }
+}
+
+/// The members of a quorum cannot each think of an id for their cluster.
+fn unformatted_voter(dirs: &OpenDirs) -> StartError {
+    let files: Vec<String> = dirs
+        .paths()
+        .map(|path| path.join(META_PROPERTIES).display().to_string())
+        .collect();
+    StartError::runtime("No readable meta.properties files found.").with_remedy(format!(
+        "{} would say to which cluster this member of a quorum of several belongs. Format the directories of all members with one id: kafka-storage.sh format --cluster-id $(kafka-storage.sh random-uuid) --config <file>",
+        files.join(", ")
+    ))
 }
 
 fn lifecycle_settings(

@@ -137,7 +137,6 @@ impl Observer {
     async fn fetch(&mut self) -> Result<Fetched, String> {
         let request = FetchRequest {
             cluster_id: Some(self.cluster_id.as_str().into()),
-            replica_id: self.node_id.get(),
             replica_state: fetch_request::ReplicaState {
                 replica_id: self.node_id.get(),
                 replica_epoch: -1,

@@ -137,17 +137,22 @@ impl BrokerPart {
     }
 
     /// Registers, catches up with the metadata, and serves when the controller lets it.
-    pub async fn join(&mut self) -> Result<(), StartError> {
+    pub async fn join(&mut self, patience: Duration) -> Result<(), StartError> {
         let registered = self
             .lifecycle
             .register()
             .await
             .map_err(|e| StartError::runtime(capitalised(&e.to_string())))?;
         // Its registration is in the log at the broker epoch: with that, all that was before it is known.
-        let mut published = self.cache.published();
-        let _ = published
-            .wait_for(|offset| *offset >= registered.get())
-            .await;
+        let seen = self.cache.wait_for(registered.get(), patience).await;
+        if seen.is_err() {
+            return Err(StartError::runtime(format!(
+                "The metadata log could not be read up to offset {registered} within {patience:?}"
+            ))
+            .with_remedy(
+                "See the warnings above; initial.broker.registration.timeout.ms allows more time",
+            ));
+        }
         self.replicas.set_strays_aside().await;
         self.heartbeats = Some(tokio::spawn(Arc::clone(&self.lifecycle).run()));
         let mut state = self.lifecycle.state();

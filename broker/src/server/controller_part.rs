@@ -6,20 +6,17 @@
 use crate::api::api_versions::{ApiVersionsAnswer, Features};
 use crate::api::dispatch::ApiTable;
 use crate::api::table;
-use crate::controller::{ControllerHandle, ShellSettings};
+use crate::controller::{ControllerHandle, ShellSettings, bootstrap_records};
 use crate::metadata::MetadataCache;
 use crate::network::ListenerKind;
-use crate::quorum::no_peers::NoPeers;
 use crate::quorum::observers::Observers;
 use crate::quorum::quorum_node::OnFatal;
-use crate::quorum::{MetadataQuorum, QuorumNode, QuorumSettings, VoterNode};
+use crate::quorum::{MetadataQuorum, Peers, QuorumNode, QuorumSettings, VoterNode};
 use crate::start_error::StartError;
 use kavka_common::topic::CLUSTER_METADATA_TOPIC;
 use kavka_common::{Clock, NodeId, Uuid};
 use kavka_config::BrokerConfig;
 use kavka_controller::ControllerConfig;
-use kavka_metadata::bootstrap;
-use kavka_metadata::features::MetadataVersion;
 use kavka_storage::LogConfig;
 use kavka_storage::vfs::Vfs;
 use std::collections::BTreeMap;
@@ -65,18 +62,14 @@ impl ControllerPart {
         on_fatal: impl Fn(&'static str) -> OnFatal,
     ) -> Result<ControllerPart, StartError> {
         let settings = quorum_settings(&role);
-        if settings.initial_voters.len() > 1 {
-            return Err(StartError::runtime(
-                "A metadata quorum of more than one controller is not served yet",
-            )
-            .with_remedy("Name one voter in controller.quorum.voters"));
-        }
+        let bootstrap = bootstrap_records(&*vfs, Path::new(role.config.metadata_log_dir()))
+            .map_err(|e| StartError::thrown("java.io.IOException", e.to_string()))?;
         let voters = settings.initial_voters.keys().copied().collect();
         let quorum = QuorumNode::open(
             settings,
             vfs,
             Arc::clone(&clock),
-            NoPeers,
+            Peers::new(role.node_id),
             on_fatal("the metadata quorum has died"),
         )
         .await
@@ -88,7 +81,7 @@ impl ControllerPart {
                     node_id: role.node_id,
                     ..ControllerConfig::new(&**role.cluster_id, voters, Arc::clone(role.config))
                 },
-                bootstrap: bootstrap::format_records(MetadataVersion::LATEST_PRODUCTION),
+                bootstrap,
                 on_fatal: on_fatal("the controller has failed"),
             },
             Arc::clone(&shared),
@@ -129,8 +122,11 @@ impl ControllerPart {
     }
 
     /// The broker of this very process cannot have another process: an earlier registration of it is dead, and need
-    /// not be waited for.
+    /// not be waited for. Only a quorum of one can tell: it is the active controller itself.
     pub async fn fence_earlier_self(&self, node_id: NodeId) {
+        if self.quorum.voters().len() > 1 {
+            return;
+        }
         let mut active = self.handle.active();
         if active.wait_for(Option::is_some).await.is_err() {
             return;
