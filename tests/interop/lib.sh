@@ -56,8 +56,8 @@ need_apache() {
 
 # start_kavka NAME PORT, start_apache NAME PORT: one broker in $work/NAME; stopped at the end of the case.
 start_kavka() {
-    clusters+=("$here/kavka-cluster $work/$1")
-    KAFKA_REF_PORT=$2 "$here/kavka-cluster" start-cluster 1 "$work/$1" >"$work/$1.start" 2>&1 || {
+    clusters+=("$root/tests/cli/cluster $work/$1")
+    KAFKA_REF_PORT=$2 "$root/tests/cli/cluster" start-cluster 1 "$work/$1" >"$work/$1.start" 2>&1 || {
         not_ok "starting our broker"
         cat "$work/$1.start"
         exit 1
