@@ -189,9 +189,17 @@ fn usage(text: String) -> Refusal {
 pub fn parse<I: IntoIterator<Item = OsString>>(arguments: I) -> Result<Parsed, Refusal> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let nothing = arguments.is_empty();
-    let parsed = OPTIONS
-        .parse(arguments)
-        .map_err(|e| Refusal::Exception(Exception::new(e.exception(), e.to_string())))?;
+    let two_x = arguments
+        .iter()
+        .any(|a| a.to_str().is_some_and(|a| a.starts_with("--zookeeper")));
+    let parsed = OPTIONS.parse(arguments).map_err(|e| {
+        let exception = Exception::new(e.exception(), e.to_string());
+        if two_x {
+            Refusal::Uncaught(exception)
+        } else {
+            Refusal::Exception(exception)
+        }
+    })?;
     if nothing {
         return Err(usage("Create, delete, describe, or change a topic.".into()));
     }

@@ -5,12 +5,12 @@
 use super::{ItemResult, outcome};
 use crate::{ClientError, Cluster};
 use kavka_common::NodeId;
-use kavka_protocol::Request;
 use kavka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kavka_protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
 use kavka_protocol::messages::{DescribeConfigsRequest, IncrementalAlterConfigsRequest};
+use kavka_protocol::{ErrorCode, Request};
 
 /// What settings belong to; the numbers are the protocol's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,7 +140,8 @@ pub async fn describe(
             ..Default::default()
         };
         let answer = call(cluster, node, "describeConfigs", &request).await?;
-        for (resource, result) in group.into_iter().zip(answer.results) {
+        for result in answer.results {
+            let resource = answered(&group, result.resource_type, &result.resource_name)?;
             let entries = outcome(result.error_code, result.error_message.as_ref()).map(|()| {
                 result
                     .configs
@@ -218,7 +219,8 @@ pub async fn alter(
             ..Default::default()
         };
         let answer = call(cluster, node, "incrementalAlterConfigs", &request).await?;
-        for (resource, result) in group.into_iter().zip(answer.responses) {
+        for result in answer.responses {
+            let resource = answered(&group, result.resource_type, &result.resource_name)?;
             found.push((
                 resource.clone(),
                 outcome(result.error_code, result.error_message.as_ref()),
@@ -240,6 +242,24 @@ async fn call<R: Request>(
     }
 }
 
+/// The resource that an answer is about; brokers answer in any order.
+fn answered<'a>(
+    group: &[&'a Resource],
+    resource_type: i8,
+    name: &str,
+) -> Result<&'a Resource, ClientError> {
+    group
+        .iter()
+        .find(|resource| resource.resource_type as i8 == resource_type && resource.name == name)
+        .copied()
+        .ok_or_else(|| ClientError::Refused {
+            code: ErrorCode::UnknownServerError,
+            message: Some(format!(
+                "The broker's answer is about {name:?}, which was not asked for"
+            )),
+        })
+}
+
 /// Groups resources by the node that must be asked, keeping their order.
 fn by_node<'a>(
     resources: impl Iterator<Item = &'a Resource>,
@@ -258,6 +278,15 @@ fn by_node<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_come_in_any_order() {
+        let (a, b) = (Resource::topic("a"), Resource::topic("b"));
+        let group = [&a, &b];
+        assert_eq!(answered(&group, 2, "b").unwrap(), &b);
+        assert!(answered(&group, 4, "b").is_err());
+        assert!(answered(&group, 2, "c").is_err());
+    }
 
     #[test]
     fn a_brokers_settings_are_asked_of_that_broker() {
