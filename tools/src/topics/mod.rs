@@ -188,6 +188,7 @@ async fn create(cluster: &mut Cluster, plan: &Plan, topic: &TopicPlan) -> Result
         }
         Err(error) => return Err(error.into()),
     };
+    topics::settle(cluster, &[(&topic.name, 1)]).await;
     match (plan.format, created) {
         (Format::Json, created) => output::print(&json::document(&json!({
             "topic": topic.name,
@@ -435,6 +436,9 @@ async fn alter(cluster: &mut Cluster, plan: &Plan, topic: &TopicPlan) -> Result<
         for (_, outcome) in add_partitions(cluster, &names, topic).await? {
             outcome?;
         }
+        let count = usize::try_from(topic.partitions.unwrap_or_default()).unwrap_or_default();
+        let expected: Vec<_> = names.iter().map(|name| (name.as_str(), count)).collect();
+        topics::settle(cluster, &expected).await;
     }
     if plan.format == Format::Json {
         output::print(&json::document(&json!({
@@ -480,6 +484,8 @@ async fn delete(cluster: &mut Cluster, plan: &Plan) -> Result<(), Trouble> {
         for (_, outcome) in topics::delete(cluster, &names).await? {
             outcome?;
         }
+        let expected: Vec<_> = names.iter().map(|name| (name.as_str(), 0)).collect();
+        topics::settle(cluster, &expected).await;
     }
     if plan.format == Format::Json {
         output::print(&json::document(&json!({ "deleted": names })));

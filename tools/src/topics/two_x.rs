@@ -58,29 +58,31 @@ async fn find_brokers(
     cluster: &mut Cluster,
     connect: &ZooKeeperConnect,
 ) -> Result<Vec<BrokerAddress>, Trouble> {
-    let by_kafka = match nodes::brokers_by_controller(cluster).await {
+    let refusal = match nodes::brokers_by_controller(cluster).await {
         Ok(found) if !found.is_empty() => return Ok(found),
         Ok(_) => None,
         Err(error @ ClientError::NoBroker { .. }) => return Err(error.into()),
         Err(error) => Some(error),
     };
+    let mut is_zookeeper = false;
     for server in &connect.servers {
         let address = BrokerAddress::new(server.host.clone(), server.port);
         let chroot = connect.chroot.as_deref();
-        if let Ok(found) = zookeeper::brokers(&address, chroot, cluster.config()).await
-            && !found.is_empty()
-        {
-            return Ok(found);
+        if let Ok(found) = zookeeper::brokers(&address, chroot, cluster.config()).await {
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            is_zookeeper = true;
         }
     }
-    Err(match by_kafka {
-        Some(error) => error.into(),
-        None => Exception::new(
+    match refusal {
+        Some(error) if !is_zookeeper => Err(error.into()),
+        _ => Err(Exception::new(
             "kafka.admin.AdminOperationException",
-            "No broker is registered there: start one with kafka-server-start",
+            "No live broker is registered there: start one with kafka-server-start, and look at its log if it runs",
         )
-        .into(),
-    })
+        .into()),
+    }
 }
 
 async fn work(cluster: &mut Cluster, plan: &Plan) -> Result<(), Trouble> {
@@ -103,7 +105,10 @@ async fn create(cluster: &mut Cluster, topic: &TopicPlan) -> Result<(), Trouble>
     }
     let result = create_checked(cluster, topic).await;
     match result {
-        Ok(()) => output::print(&format!("Created topic {}.\n", topic.name)),
+        Ok(()) => {
+            topics::settle(cluster, &[(&topic.name, 1)]).await;
+            output::print(&format!("Created topic {}.\n", topic.name));
+        }
         Err(Trouble::Client(error))
             if topic.if_not_exists && error.code() == Some(ErrorCode::TopicAlreadyExists) => {}
         Err(other) => return Err(other),
@@ -256,6 +261,8 @@ async fn add_partitions(
     for (_, outcome) in super::add_partitions(cluster, names, topic).await? {
         outcome?;
     }
+    let wanted = usize::try_from(wanted).unwrap_or_default();
+    topics::settle(cluster, &[(name, wanted)]).await;
     Ok(())
 }
 
@@ -274,6 +281,7 @@ async fn delete(cluster: &mut Cluster, plan: &Plan) -> Result<(), Trouble> {
             .into());
         }
         super::only(topics::delete(cluster, std::slice::from_ref(&topic.name)).await?)?;
+        topics::settle(cluster, &[(&topic.name, 0)]).await;
         output::print(&format!(
             "Topic {} is marked for deletion.\nNote: This will have no impact if delete.topic.enable is not set to true.\n",
             topic.name

@@ -5,6 +5,7 @@
 use super::{ItemResult, outcome};
 use crate::{ClientError, Cluster};
 use kavka_common::Uuid;
+use kavka_protocol::ErrorCode;
 use kavka_protocol::messages::create_partitions_request::{
     CreatePartitionsAssignment, CreatePartitionsTopic,
 };
@@ -13,6 +14,7 @@ use kavka_protocol::messages::create_topics_request::{
 };
 use kavka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kavka_protocol::messages::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest};
+use std::time::Duration;
 
 /// "As the broker's configuration says", in place of a number.
 const BY_DEFAULT: i16 = -1;
@@ -207,6 +209,35 @@ pub async fn create_partitions(
             )
         })
         .collect())
+}
+
+/// How long a change may take to reach the broker that was asked.
+const SETTLE_MS_MAX: u64 = 3_000;
+const SETTLE_PAUSE_MS: u64 = 20;
+
+/// Waits until the broker that answers shows each topic with at least this many partitions (0: no longer). A change is
+/// made by the controller and learned by brokers a moment later, and whoever asks next should see it. Gives up without
+/// an error: the change itself has succeeded.
+pub async fn settle(cluster: &mut Cluster, expected: &[(&str, usize)]) {
+    let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+    for _ in 0..SETTLE_MS_MAX / SETTLE_PAUSE_MS {
+        let Ok(answer) = cluster.metadata("metadata", Some(&names)).await else {
+            return;
+        };
+        let settled = expected.iter().all(|(name, partitions)| {
+            let known = answer.topics.iter().find(|topic| {
+                topic.error_code == ErrorCode::None as i16 && topic.name.as_deref() == Some(name)
+            });
+            match known {
+                Some(topic) => *partitions > 0 && topic.partitions.len() >= *partitions,
+                None => *partitions == 0,
+            }
+        });
+        if settled {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(SETTLE_PAUSE_MS)).await;
+    }
 }
 
 #[cfg(test)]
