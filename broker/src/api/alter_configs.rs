@@ -164,7 +164,12 @@ fn check(
     let is_broker = match ConfigResourceType::from_id(resource_type) {
         ConfigResourceType::Broker => true,
         ConfigResourceType::BrokerLogger => false,
-        _ => return Ok(()),
+        ConfigResourceType::Unknown => {
+            return invalid(format!("Unknown resource type {resource_type}"));
+        }
+        ConfigResourceType::Topic
+        | ConfigResourceType::ClientMetrics
+        | ConfigResourceType::Group => return Ok(()),
     };
     if !name.is_empty() || !is_broker {
         match name.parse::<i32>() {

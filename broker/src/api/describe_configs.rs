@@ -96,7 +96,10 @@ fn describe(
                 )
             })?;
             if !image.topics.contains(name) {
-                return Err((ErrorCode::UnknownTopicOrPartition, None));
+                return Err((
+                    ErrorCode::UnknownTopicOrPartition,
+                    Some(StrBytes::default()),
+                ));
             }
             Ok(describe_topic(&layers, &stored(ConfigResourceType::Topic)))
         }
@@ -135,10 +138,7 @@ fn describe(
         ConfigResourceType::Group => {
             Ok(describe_group(&layers, &stored(ConfigResourceType::Group)))
         }
-        ConfigResourceType::Unknown => Err(invalid(format!(
-            "Unsupported resource type: {}",
-            resource.resource_type
-        ))),
+        ConfigResourceType::Unknown => Err(invalid(ErrorCode::InvalidRequest.message())),
     }
 }
 
@@ -164,6 +164,7 @@ fn shown(one: Described, include_synonyms: bool) -> DescribeConfigsResourceResul
             })
             .collect(),
         config_type: one.kind.map_or(0, kavka_config::Kind::wire_type),
+        documentation: None,
         ..Default::default()
     }
 }

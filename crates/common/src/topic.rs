@@ -74,9 +74,9 @@ pub fn validate_topic_name(name: &str) -> Result<(), InvalidTopicName> {
         ));
     }
     if name == "." || name == ".." {
-        return Err(InvalidTopicName(
-            "Topic name is invalid: '.' or '..' is not allowed".into(),
-        ));
+        return Err(InvalidTopicName(format!(
+            "Topic name is invalid: '{name}' is not allowed"
+        )));
     }
     if name.len() > TOPIC_NAME_MAX_BYTES {
         return Err(InvalidTopicName(format!(

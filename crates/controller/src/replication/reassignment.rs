@@ -30,6 +30,7 @@ pub fn alter(
     let mut records = Vec::new();
     let mut answer = AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
+        error_message: None,
         ..Default::default()
     };
     let mut seen = BTreeSet::new();
@@ -242,6 +243,7 @@ pub fn list(
     };
     ListPartitionReassignmentsResponse {
         topics,
+        error_message: None,
         ..Default::default()
     }
 }

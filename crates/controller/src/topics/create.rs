@@ -102,6 +102,7 @@ fn create(
     let result = CreatableTopicResult {
         name: topic.name.clone(),
         topic_id,
+        error_message: None,
         num_partitions: i32::try_from(partitions.len()).unwrap_or(i32::MAX),
         replication_factor: i16::try_from(partitions[0].replicas.len()).unwrap_or(i16::MAX),
         configs: Some(

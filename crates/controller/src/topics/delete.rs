@@ -9,7 +9,7 @@ use kavka_metadata::MetadataRecord;
 use kavka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kavka_protocol::messages::{DeleteTopicsRequest, DeleteTopicsResponse, RemoveTopicRecord};
 use kavka_protocol::{ErrorCode, StrBytes};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A topic as asked for: exactly one of the two is given when the request is sound.
 struct Asked {
@@ -46,7 +46,14 @@ pub fn handle(
         }
     }
     let mut records = Vec::new();
+    let mut answered = BTreeSet::new();
     for topic in asked {
+        // What is named twice is refused once.
+        if !answered.insert((topic.name.clone(), topic.id))
+            && (topic.name.is_some() || topic.id != Uuid::ZERO)
+        {
+            continue;
+        }
         let resolved = resolve(scope, &topic, &names, &ids);
         let (topic, result) = match resolved {
             Ok((name, id)) => {
