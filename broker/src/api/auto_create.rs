@@ -19,6 +19,24 @@ use tracing::{debug, info};
 /// How long a request waits until a new topic is there; after that its client asks again.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 
+/// The settings that decide which topics come into being, and how.
+pub const KEYS: &[&str] = &[
+    "auto.create.topics.enable",
+    "max.request.partition.size.limit",
+    "offsets.topic.num.partitions",
+    "offsets.topic.replication.factor",
+    "offsets.topic.segment.bytes",
+    "request.timeout.ms",
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.num.partitions",
+    "share.coordinator.state.topic.replication.factor",
+    "share.coordinator.state.topic.segment.bytes",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.segment.bytes",
+];
+
 /// Creates missing topics.
 pub struct AutoTopicCreation {
     config: Arc<BrokerConfig>,

@@ -4,11 +4,13 @@
 //! Kafka: KafkaConfig; ZooKeeper: QuorumPeerConfig.
 
 use super::controller_part;
+use crate::api::auto_create;
 use crate::network::NetworkLimits;
 use crate::program::Program;
 use crate::start_error::StartError;
 use kavka_config::zookeeper::ZooKeeperConfig;
 use kavka_config::{BrokerConfig, Properties};
+use kavka_controller::ControllerConfig;
 use std::path::Path;
 use std::sync::Arc;
 use tracing::{info, warn};
@@ -78,7 +80,13 @@ impl ServerConfig {
         if !unknown.is_empty() {
             warn!(target: LOGGER, "These configurations '[{}]' were supplied but are not used yet.", unknown.join(", "));
         }
-        let acted_on = [NetworkLimits::KEYS, controller_part::KEYS].concat();
+        let acted_on = [
+            NetworkLimits::KEYS,
+            controller_part::KEYS,
+            ControllerConfig::KEYS,
+            auto_create::KEYS,
+        ]
+        .concat();
         let unacted = self.broker.unacted_keys(&acted_on);
         if !unacted.is_empty() {
             info!(target: LOGGER, "Accepted, and without effect in this version: {}", unacted.join(", "));

@@ -35,6 +35,19 @@ pub struct ControllerConfig {
 }
 
 impl ControllerConfig {
+    /// The settings that the controller acts on.
+    pub const KEYS: &'static [&'static str] = &[
+        "auto.leader.rebalance.enable",
+        "broker.session.timeout.ms",
+        "default.replication.factor",
+        "delete.topic.enable",
+        "leader.imbalance.check.interval.seconds",
+        "min.insync.replicas",
+        "num.partitions",
+        "unclean.leader.election.enable",
+        "unclean.leader.election.interval.ms",
+    ];
+
     pub fn new(
         cluster_id: impl Into<String>,
         voters: Vec<NodeId>,
