@@ -6,7 +6,10 @@
 use crate::api::RequestContext;
 use crate::controller::ControllerChannel;
 use crate::metadata::MetadataCache;
-use kavka_protocol::{AnyRequest, AnyResponse, Request};
+use kavka_common::Offset;
+use kavka_common::topic::CLUSTER_METADATA_TOPIC;
+use kavka_protocol::messages::{DescribeQuorumRequest, describe_quorum_request};
+use kavka_protocol::{AnyRequest, AnyResponse, ApiKey, Request};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,10 +38,37 @@ impl Forwarding {
         let Some(answer) = answer else {
             return R::Response::default();
         };
-        if let Some(offset) = answer.last_offset {
+        let last_offset = match answer.last_offset {
+            None if !only_reads(R::API_KEY) => self.committed_offset().await,
+            known => known,
+        };
+        if let Some(offset) = last_offset {
             // Seen or not: the decision stands.
             let _ = self.cache.wait_for(offset, VISIBLE_WITHIN).await;
         }
         R::Response::try_from(answer.response).unwrap_or_default()
     }
+
+    /// Where a controller on another node has got to; its answers do not say which offset they are about.
+    async fn committed_offset(&self) -> Option<Offset> {
+        let request = DescribeQuorumRequest {
+            topics: vec![describe_quorum_request::TopicData {
+                topic_name: CLUSTER_METADATA_TOPIC.into(),
+                partitions: vec![describe_quorum_request::PartitionData::default()],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let response = self.controller.call(request).await.ok()?;
+        let partition = response.topics.first()?.partitions.first()?;
+        Some(partition.high_watermark - 1).filter(|offset| *offset >= 0)
+    }
+}
+
+/// Nothing changes, so there is nothing to wait for.
+fn only_reads(api_key: ApiKey) -> bool {
+    matches!(
+        api_key,
+        ApiKey::DescribeQuorum | ApiKey::ListPartitionReassignments | ApiKey::DescribeCluster
+    )
 }
