@@ -1,0 +1,64 @@
+//! End to end: our built programs as real processes, started through `bin/` with the files of `config/`.
+//! Not here: other people's clients (tests/interop), what one crate can test alone.
+//! Every test has folders and ports of its own, so that they run side by side. scripts/test builds the programs first.
+
+// Tests of processes and files: the seams are for the programs under test.
+#![allow(clippy::disallowed_methods)]
+
+#[cfg(feature = "rdkafka")]
+mod walkthrough_kraft;
+#[cfg(feature = "rdkafka")]
+mod walkthrough_places;
+#[cfg(feature = "rdkafka")]
+mod walkthrough_zookeeper;
+
+use kavka_testkit::Sandbox;
+use std::path::Path;
+
+/// A temporary file's or folder's name as an argument.
+fn text(path: &Path) -> String {
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// Lines, sorted: for the records of a topic with several partitions.
+fn sorted_lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Sends lines with kafka-console-producer.
+#[cfg(feature = "rdkafka")]
+#[track_caller]
+fn produce(sandbox: &Sandbox, bootstrap: &str, topic: &str, lines: &str) {
+    sandbox
+        .tool_with_input(
+            "kafka-console-producer",
+            &["--bootstrap-server", bootstrap, "--topic", topic],
+            lines,
+        )
+        .success();
+}
+
+/// Reads a topic from its beginning with kafka-console-consumer, until it has `count` records.
+#[cfg(feature = "rdkafka")]
+#[track_caller]
+fn consume(sandbox: &Sandbox, bootstrap: &str, topic: &str, count: usize) -> String {
+    let count = count.to_string();
+    sandbox
+        .tool(
+            "kafka-console-consumer",
+            &[
+                "--bootstrap-server",
+                bootstrap,
+                "--topic",
+                topic,
+                "--from-beginning",
+                "--max-messages",
+                &count,
+                "--timeout-ms",
+                "30000",
+            ],
+        )
+        .success()
+}
