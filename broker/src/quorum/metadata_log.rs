@@ -202,10 +202,7 @@ impl MetadataLog {
             let entry_leader = leader
                 .filter(|(leader_term, _)| *leader_term == entry.term())
                 .map(|(_, id)| id);
-            // The first entry is the same on every member, down to its timestamp.
-            let timestamp_ms = if entry.term() == 0 { 0 } else { now_ms };
-            let mut batch =
-                encode_entry(&entry, entry_leader, voters, timestamp_ms).map_err(codec)?;
+            let mut batch = encode_entry(&entry, entry_leader, voters, now_ms).map_err(codec)?;
             let header = *RecordBatch::parse(&batch)
                 .map_err(|error| codec(error.into()))?
                 .header();

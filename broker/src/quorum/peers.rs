@@ -106,13 +106,11 @@ fn decode(mut bytes: Bytes) -> Result<(PeerRequest, Bytes), PeerMessageError> {
 
 fn decode_entries(first_index: u64, raw: &Bytes) -> Result<Vec<Entry>, PeerMessageError> {
     let mut entries = Vec::new();
-    let mut index = first_index;
-    for batch in batches(raw) {
+    for (index, batch) in (first_index..).zip(batches(raw)) {
         let wrong = |source| PeerMessageError::Entry { index, source };
         let batch = batch.map_err(|error| wrong(error.into()))?;
         let (_, entry) = decode_entry(index, raw.slice_ref(batch.bytes())).map_err(wrong)?;
         entries.push(entry);
-        index += 1;
     }
     Ok(entries)
 }
