@@ -5,6 +5,7 @@
 
 use crate::start_error::StartError;
 use kavka_common::{BrokerEpoch, NodeId, Uuid};
+use kavka_config::Voter;
 use kavka_storage::names::META_PROPERTIES;
 use kavka_storage::vfs::Vfs;
 use kavka_storage::{LogDir, LogDirError, LogDirs, MetaProperties};
@@ -92,10 +93,6 @@ impl OpenDirs {
             .dirs
             .iter()
             .chain(self.metadata_dir.iter().flat_map(|dirs| dirs.dirs.iter()))
-    }
-
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.each().map(LogDir::path)
     }
 
     /// The ids of the directories that hold replicas, sorted as a registration wants them.
@@ -263,6 +260,28 @@ pub fn random_uuid() -> Result<Uuid, StartError> {
             .map_err(|e| StartError::runtime(format!("No random numbers: {e}")))?;
         if let Some(id) = Uuid::from_random_bytes(bytes) {
             return Ok(id);
+        }
+    }
+}
+
+/// The id of a new cluster with several controllers: all of them must come to the same one without talking, so it
+/// follows from `controller.quorum.voters`. Whoever wants two clusters of the same addresses in succession to differ
+/// formats the directories.
+pub fn cluster_id_of_voters(voters: &[Voter]) -> String {
+    let mut text: Vec<String> = voters
+        .iter()
+        .map(|voter| format!("{}@{}", voter.id, voter.address))
+        .collect();
+    text.sort_unstable();
+    // FNV-1a of 128 bits, started anew while the id would be one that Kafka does not give out.
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    loop {
+        for byte in text.join(",").bytes() {
+            hash =
+                (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+        }
+        if let Some(id) = Uuid::from_random_bytes(hash.to_be_bytes()) {
+            return id.to_string();
         }
     }
 }

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -31,7 +32,7 @@ pub fn init(log_file: Option<File>) {
     }
     let directives = std::env::var(LEVEL_VARIABLE).unwrap_or_else(|_| "info".into());
     let (filter, refused) = match directives.to_ascii_lowercase().parse::<Targets>() {
-        Ok(filter) => (filter.with_target("openraft", Level::WARN), None),
+        Ok(filter) => (filter.with_target("openraft", LevelFilter::OFF), None),
         Err(e) => (Targets::new().with_default(Level::INFO), Some(e)),
     };
     let lines = tracing_subscriber::fmt::layer()

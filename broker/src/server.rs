@@ -10,7 +10,7 @@ mod remote;
 
 pub use config::ServerConfig;
 
-use crate::controller::ControllerChannel;
+use crate::controller::{ControllerChannel, register_controller};
 use crate::identity::{self, OpenDirs};
 use crate::lifecycle::{AdvertisedListener, LifecycleSettings};
 use crate::machine;
@@ -24,10 +24,9 @@ use crate::zookeeper_port::ZooKeeperPort;
 use broker_part::BrokerPart;
 use controller_part::{ControllerPart, ControllerRole};
 use kavka_common::{BrokerEpoch, Clock, NodeId, SystemClock};
-use kavka_config::BrokerConfig;
+use kavka_config::{BrokerConfig, Listener};
 use kavka_metadata::features::supported_features;
 use kavka_storage::LogDirs;
-use kavka_storage::names::META_PROPERTIES;
 use kavka_storage::vfs::{RealVfs, Vfs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,13 +78,14 @@ impl Server {
                 remote::cluster_id(remote, stored.as_deref(), &dirs, CONTROLLER_PATIENCE).await?
             }
             (_, Some(stored)) => stored.clone(),
-            (_, None) if settings.quorum_voters().len() > 1 => {
-                return Err(unformatted_voter(&dirs));
-            }
             (_, None) => {
                 // Directories that hold nothing need no format step.
                 dirs.check_empty()?;
-                identity::random_uuid()?.to_string()
+                if settings.quorum_voters().len() > 1 {
+                    identity::cluster_id_of_voters(settings.quorum_voters())
+                } else {
+                    identity::random_uuid()?.to_string()
+                }
             }
         }
         .into();
@@ -135,13 +135,22 @@ impl Server {
             metadata_dir,
         } = dirs;
         let log_dirs = Arc::new(log_dirs);
+        let channel = Arc::new(ControllerChannel::new(
+            controller.as_ref().map(|part| part.handle.clone()),
+            remote.clone(),
+            Duration::from_millis(settings.unsigned("controller.socket.timeout.ms")),
+        ));
+        if mode.has_controller() {
+            // Nothing waits for it: only DescribeCluster about controllers and new features do.
+            tokio::spawn(register_controller(
+                Arc::clone(&channel),
+                node_id,
+                identity::random_uuid()?,
+                told_listeners(settings.controller_listeners(), &sockets),
+            ));
+        }
         let mut broker = None;
         if mode.has_broker() {
-            let channel = Arc::new(ControllerChannel::new(
-                controller.as_ref().map(|part| part.handle.clone()),
-                remote.clone(),
-                Duration::from_millis(settings.unsigned("controller.socket.timeout.ms")),
-            ));
             let part = BrokerPart::start(
                 &settings,
                 lifecycle,
@@ -177,9 +186,6 @@ impl Server {
                 &dispatch,
                 Some(settings.inter_broker_listener_name()),
             );
-            if let Some(controller) = &controller {
-                controller.fence_earlier_self(node_id).await;
-            }
             let patience = settings.unsigned("initial.broker.registration.timeout.ms");
             part.join(Duration::from_millis(patience)).await?;
         }
@@ -235,18 +241,6 @@ impl Server {
     }
 }
 
-/// The members of a quorum cannot each think of an id for their cluster.
-fn unformatted_voter(dirs: &OpenDirs) -> StartError {
-    let files: Vec<String> = dirs
-        .paths()
-        .map(|path| path.join(META_PROPERTIES).display().to_string())
-        .collect();
-    StartError::runtime("No readable meta.properties files found.").with_remedy(format!(
-        "{} would say to which cluster this member of a quorum of several belongs. Format the directories of all members with one id: kafka-storage.sh format --cluster-id $(kafka-storage.sh random-uuid) --config <file>",
-        files.join(", ")
-    ))
-}
-
 fn lifecycle_settings(
     config: &BrokerConfig,
     node_id: NodeId,
@@ -258,7 +252,13 @@ fn lifecycle_settings(
         broker_id: node_id,
         cluster_id: cluster_id.to_owned(),
         incarnation_id: identity::random_uuid()?,
-        listeners: registered_listeners(config, sockets),
+        listeners: told_listeners(
+            config
+                .advertised_listeners()
+                .iter()
+                .filter(|listener| !config.is_controller_listener(&listener.name)),
+            sockets,
+        ),
         features: supported_features(),
         rack: config.rack().map(str::to_owned),
         log_dirs: dirs.log_dir_ids(),
@@ -270,11 +270,11 @@ fn lifecycle_settings(
 
 /// The listeners as other brokers and the controller are told them: with real ports, and with a host where the
 /// configuration leaves it open (clients are told the address by which they came).
-fn registered_listeners(config: &BrokerConfig, sockets: &SocketServer) -> Vec<AdvertisedListener> {
-    config
-        .advertised_listeners()
-        .iter()
-        .filter(|listener| !config.is_controller_listener(&listener.name))
+fn told_listeners<'a>(
+    listeners: impl Iterator<Item = &'a Listener>,
+    sockets: &SocketServer,
+) -> Vec<AdvertisedListener> {
+    listeners
         .map(|listener| {
             let host = if listener.is_wildcard() {
                 machine::host_name()

@@ -88,8 +88,9 @@ pub fn quorum_row(observers: Option<Arc<Observers>>, forwarding: &Forwarding) ->
             let (observers, forwarding) = (observers.clone(), forwarding.clone());
             async move {
                 match observers {
-                    Some(observers) => observers.describe(&request),
-                    None => forwarding.forward(context, request).await,
+                    // Only the leader knows how far the others are.
+                    Some(observers) if observers.leads() => observers.describe(&request),
+                    Some(_) | None => forwarding.forward(context, request).await,
                 }
             }
         },

@@ -6,10 +6,17 @@
 use super::refusal::refuse;
 use super::remote::{RemoteController, RemoteError};
 use super::shell::{ControllerError, ControllerHandle};
+use kavka_client::BrokerAddress;
 use kavka_common::Offset;
 use kavka_protocol::{AnyRequest, AnyResponse, ApiKey, ErrorCode, Request};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long one turn asks another node before this node's own controller is asked again.
+const TURN: Duration = Duration::from_millis(500);
+/// Pause while nobody is known to lead.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The highest version that both sides know.
 pub const HIGHEST_VERSION: i16 = -1;
@@ -99,34 +106,46 @@ impl ControllerChannel {
         request: AnyRequest,
         timeout: Duration,
     ) -> Result<ControllerAnswer, ChannelError> {
-        if let Some(local) = &self.local {
-            let newest = || {
-                request
-                    .api_key()
-                    .versions()
-                    .map_or(0, |versions| *versions.end())
-            };
-            let local_version = if api_version == HIGHEST_VERSION {
-                newest()
-            } else {
-                api_version
-            };
-            // The copy is for the case that another node must be asked.
-            let copy = self.remote.is_some().then(|| request.clone());
-            match (local.handle(local_version, request).await, copy) {
-                (Ok(handled), _) => {
+        let Some(local) = &self.local else {
+            return self.send_remote(api_version, &request, timeout).await;
+        };
+        let local_version = match api_version {
+            HIGHEST_VERSION => request
+                .api_key()
+                .versions()
+                .map_or(0, |versions| *versions.end()),
+            version => version,
+        };
+        let deadline = Instant::now() + timeout;
+        loop {
+            match local.handle(local_version, request.clone()).await {
+                Ok(handled) => {
                     return Ok(ControllerAnswer {
                         response: handled.response,
                         last_offset: Some(handled.last_offset),
                     });
                 }
-                (Err(ControllerError::NotActive(_)), Some(request)) => {
-                    return self.send_remote(api_version, &request, timeout).await;
+                Err(ControllerError::NotActive(_)) if Instant::now() < deadline => {}
+                Err(error) => return Err(error.into()),
+            }
+            // Another node decides, or nobody yet, or this node in a moment: look around in short turns.
+            match (&self.remote, local.leader_address()) {
+                (Some(remote), Some((host, port))) => {
+                    remote.set_active(BrokerAddress::new(host, port));
+                    match remote.send(api_version, &request, TURN).await {
+                        Ok(response) => {
+                            return Ok(ControllerAnswer {
+                                response,
+                                last_offset: None,
+                            });
+                        }
+                        Err(RemoteError::Unreachable { .. } | RemoteError::NoLeader { .. }) => {}
+                        Err(error) => return Err(error.into()),
+                    }
                 }
-                (Err(error), _) => return Err(error.into()),
+                (_, None) | (None, _) => tokio::time::sleep(PAUSE).await,
             }
         }
-        self.send_remote(api_version, &request, timeout).await
     }
 
     async fn send_remote(
@@ -135,7 +154,7 @@ impl ControllerChannel {
         request: &AnyRequest,
         timeout: Duration,
     ) -> Result<ControllerAnswer, ChannelError> {
-        let remote = self.remote.as_ref().expect("checked by the callers");
+        let remote = self.remote.as_ref().expect("checked by `new`");
         Ok(ControllerAnswer {
             response: remote.send(api_version, request, timeout).await?,
             last_offset: None,

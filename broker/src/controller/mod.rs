@@ -7,6 +7,7 @@
 mod bootstrap;
 mod channel;
 mod refusal;
+mod registration;
 mod remote;
 mod shell;
 
@@ -16,5 +17,6 @@ mod shell_test;
 pub use bootstrap::bootstrap_records;
 pub use channel::{ChannelError, ControllerAnswer, ControllerChannel, HIGHEST_VERSION};
 pub use refusal::{is_not_controller, refuse};
+pub use registration::register_controller;
 pub use remote::{RemoteController, RemoteError, SeedOrigin, Seeds};
 pub use shell::{ControllerError, ControllerHandle, Handled, ShellSettings};

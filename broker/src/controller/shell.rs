@@ -72,19 +72,11 @@ pub struct ShellSettings {
 }
 
 /// The way to the controller of this node.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ControllerHandle {
     commands: mpsc::Sender<Command>,
     active: watch::Receiver<Option<LeaderEpoch>>,
-}
-
-impl std::fmt::Debug for Command {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Command::Request { request, .. } => f.write_str(request.api_key().name()),
-            Command::Fence { broker_id, .. } => write!(f, "Fence({broker_id})"),
-        }
-    }
+    quorum: Arc<dyn MetadataQuorum>,
 }
 
 impl ControllerHandle {
@@ -96,6 +88,11 @@ impl ControllerHandle {
     ) -> ControllerHandle {
         let (commands, queue) = mpsc::channel(QUEUE_MAX);
         let (active_sender, active) = watch::channel(None);
+        let handle = ControllerHandle {
+            commands,
+            active,
+            quorum: Arc::clone(&quorum),
+        };
         let shell = Shell {
             core: Controller::new(settings.config),
             bootstrap: settings.bootstrap,
@@ -114,7 +111,7 @@ impl ControllerHandle {
                 on_fatal("the controller's task panicked".into());
             }
         });
-        ControllerHandle { commands, active }
+        handle
     }
 
     /// Decides a request here, if this node is the active controller. Answered when its records are committed.
@@ -145,6 +142,17 @@ impl ControllerHandle {
                 broker_epoch,
             })
             .await;
+    }
+
+    /// Where the leader of the quorum listens, if it is another node and known.
+    pub fn leader_address(&self) -> Option<(String, u16)> {
+        let leader_id = self.quorum.leader().borrow().leader_id?;
+        if leader_id == self.quorum.node_id() {
+            return None;
+        }
+        let voters = self.quorum.voters();
+        let endpoint = voters.get(&leader_id)?.endpoints.first()?;
+        Some((endpoint.host.clone(), endpoint.port))
     }
 
     /// The epoch in which this node is the active controller.

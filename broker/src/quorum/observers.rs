@@ -60,6 +60,11 @@ impl Observers {
         &self.quorum
     }
 
+    /// Whether this node leads the quorum.
+    pub fn leads(&self) -> bool {
+        self.quorum.leader().borrow().leader_id == Some(self.quorum.node_id())
+    }
+
     /// Fetch on a controller's listener.
     pub async fn fetch(&self, request: FetchRequest) -> FetchResponse {
         if let Some(error) = self.other_cluster(request.cluster_id.as_deref()) {

@@ -26,7 +26,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
+use tracing::{info, warn};
 
+const LOGGER: &str = "org.apache.kafka.raft.KafkaRaftClient";
 /// Reserved for the members of the quorum; Kafka counts its keys up from 0.
 pub const PEER_API_KEY: i16 = 0x4b76;
 const PEER_API_VERSION: i16 = 0;
@@ -184,6 +186,7 @@ impl RaftNetworkFactory<QuorumTypes> for Peers {
             node: node.clone(),
             client_id: self.client_id.clone(),
             connection: None,
+            unreachable: false,
         }
     }
 }
@@ -194,6 +197,8 @@ pub struct Peer {
     node: VoterNode,
     client_id: String,
     connection: Option<Connection>,
+    /// Said already that it does not answer.
+    unreachable: bool,
 }
 
 type PeerError<E> = RPCError<RaftNodeId, VoterNode, RaftError<RaftNodeId, E>>;
@@ -214,7 +219,16 @@ impl Peer {
         // which the answer may still arrive.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.connect(option).await?,
+            None => match self.connect(option).await {
+                Ok(connection) => connection,
+                Err(error) => {
+                    if !self.unreachable {
+                        self.unreachable = true;
+                        warn!(target: LOGGER, "node {} does not answer: {error}", self.target);
+                    }
+                    return Err(error);
+                }
+            },
         };
         let envelope = EnvelopeRequest {
             request_data: encode(request, raw),
@@ -225,6 +239,10 @@ impl Peer {
             .await
             .map_err(|error| unreachable(&error))?;
         self.connection = Some(connection);
+        if self.unreachable {
+            self.unreachable = false;
+            info!(target: LOGGER, "node {} answers again", self.target);
+        }
         let refused = |text: String| {
             let error = io::Error::other(text);
             RPCError::Network(NetworkError::new(&error))

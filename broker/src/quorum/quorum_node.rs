@@ -288,14 +288,14 @@ fn engine_config(
     settings: &QuorumSettings,
     alone: bool,
 ) -> Result<openraft::Config, QuorumOpenError> {
-    // The engine waits between the two bounds before it campaigns. Kafka's timeout is the upper one.
-    let upper = settings.election_timeout_ms.max(40);
-    let heartbeat = if alone { upper } else { upper / 8 };
+    // A follower of the engine waits for the upper bound, the leader's lease, and then for a random time between the
+    // two before it campaigns. Half of Kafka's timeout for each part keeps the whole within that timeout.
+    let timeout = settings.election_timeout_ms.max(100);
     openraft::Config {
         cluster_name: "metadata".into(),
-        heartbeat_interval: heartbeat,
-        election_timeout_min: if alone { upper * 5 } else { upper / 2 },
-        election_timeout_max: if alone { upper * 10 } else { upper },
+        heartbeat_interval: if alone { timeout } else { timeout / 10 },
+        election_timeout_min: if alone { timeout * 5 } else { timeout * 3 / 10 },
+        election_timeout_max: if alone { timeout * 10 } else { timeout / 2 },
         install_snapshot_timeout: 10_000,
         snapshot_policy: SnapshotPolicy::Never,
         max_in_snapshot_log_to_keep: u64::MAX,

@@ -121,28 +121,6 @@ impl ControllerPart {
         )
     }
 
-    /// The broker of this very process cannot have another process: an earlier registration of it is dead, and need
-    /// not be waited for. Only a quorum of one can tell: it is the active controller itself.
-    pub async fn fence_earlier_self(&self, node_id: NodeId) {
-        if self.quorum.voters().len() > 1 {
-            return;
-        }
-        let mut active = self.handle.active();
-        if active.wait_for(Option::is_some).await.is_err() {
-            return;
-        }
-        let earlier = self
-            .quorum
-            .image()
-            .cluster
-            .broker(node_id)
-            .filter(|broker| !broker.fenced)
-            .map(|broker| broker.broker_epoch);
-        if let Some(broker_epoch) = earlier {
-            self.handle.fence(node_id, broker_epoch).await;
-        }
-    }
-
     pub async fn stop(self) {
         drop(self.handle);
         self.quorum.shutdown().await;
@@ -157,8 +135,10 @@ fn quorum_settings(role: &ControllerRole<'_>) -> QuorumSettings {
         bound_port,
         ..
     } = *role;
+    // The members of a larger quorum write the same first entry; none knows the directories of the others.
+    let alone = config.quorum_voters().len() <= 1;
     let directory = |id: NodeId| match directory_id {
-        Some(directory) if id == node_id => directory.to_string(),
+        Some(directory) if id == node_id && alone => directory.to_string(),
         _ => String::new(),
     };
     let listener_name = config
