@@ -1,5 +1,6 @@
 //! The subcommands of kafka-storage and their options.
-//! Not here: what they do. Pure data. Kafka: kafka.tools.StorageTool.parseArguments.
+//! Not here: what they do. Pure data, read once at start.
+//! Kafka: kafka.tools.StorageTool.parseArguments.
 
 use crate::args::argparse::{self, Arg, Command};
 

@@ -1,5 +1,6 @@
 //! The first voters of a quorum: `id@host:port:directory`, as `--initial-controllers` and the voter set know them.
-//! Not here: the quorum. Pure. Kafka: org.apache.kafka.raft.{DynamicVoter, DynamicVoters}; KIP-853.
+//! Not here: the quorum. Pure.
+//! Kafka: org.apache.kafka.raft.{DynamicVoter, DynamicVoters}; KIP-853.
 
 use super::Stop;
 use crate::java::Exception;
