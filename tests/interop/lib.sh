@@ -54,6 +54,16 @@ need_apache() {
     apache fetch >"$work/fetch.log" 2>&1 || { not_ok "fetching Apache Kafka"; tail -5 "$work/fetch.log"; exit 1; }
 }
 
+# wait_group BOOTSTRAP GROUP MEMBERS: until so many members have their assignment, at most a minute.
+wait_group() {
+    local deadline=$((SECONDS + 60))
+    until "$root/bin/kafka-consumer-groups.sh" --bootstrap-server "$1" --describe --group "$2" --state 2>/dev/null |
+        grep -qE "Stable +$3\$"; do
+        [ $SECONDS -lt $deadline ] || return 1
+        sleep 0.25
+    done
+}
+
 # start_kavka NAME PORT, start_apache NAME PORT: one broker in $work/NAME; stopped at the end of the case.
 start_kavka() {
     clusters+=("$root/tests/cli/cluster $work/$1")

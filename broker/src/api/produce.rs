@@ -16,7 +16,7 @@ use kavka_protocol::messages::produce_response::{
     TopicProduceResponse,
 };
 use kavka_protocol::messages::{ProduceRequest, ProduceResponse};
-use kavka_records::InvalidBatchKind;
+use kavka_records::{InvalidBatch, InvalidBatchKind};
 use kavka_replication::AcksState;
 use std::sync::Arc;
 
@@ -186,6 +186,24 @@ fn refused(index: i32, error: ErrorCode) -> PartitionProduceResponse {
     }
 }
 
+/// Only a refusal that names records carries its text; a client says the others in its own words.
+/// Kafka: ReplicaManager.appendRecordsToLeader, LogAppendResult.hasCustomErrorMessage.
+fn explain(refused: &mut PartitionProduceResponse, invalid: &InvalidBatch) {
+    if invalid.record_errors.is_empty() {
+        return;
+    }
+    refused.error_message = Some(invalid.message.as_str().into());
+    refused.record_errors = invalid
+        .record_errors
+        .iter()
+        .map(|e| BatchIndexAndErrorMessage {
+            batch_index: e.batch_index,
+            batch_index_error_message: Some(e.message.as_str().into()),
+            ..Default::default()
+        })
+        .collect();
+}
+
 fn respond(
     replicas: &ReplicaManager,
     context: &RequestContext,
@@ -218,16 +236,7 @@ fn respond(
                 let mut refused = refused(outcome.index, e.error_code());
                 refused.log_start_offset = outcome.log_start_offset;
                 if let ReplicaError::InvalidBatch(invalid) = e {
-                    refused.error_message = Some(invalid.message.as_str().into());
-                    refused.record_errors = invalid
-                        .record_errors
-                        .iter()
-                        .map(|e| BatchIndexAndErrorMessage {
-                            batch_index: e.batch_index,
-                            batch_index_error_message: Some(e.message.as_str().into()),
-                            ..Default::default()
-                        })
-                        .collect();
+                    explain(&mut refused, invalid);
                 }
                 if matches!(e, ReplicaError::NotLeaderOrFollower)
                     && context.api_version >= LEADER_HINTS_SINCE
@@ -267,4 +276,39 @@ fn respond(
             .push(partition);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kavka_records::RecordError;
+
+    #[test]
+    fn only_refusals_of_records_carry_a_text() {
+        let refuse = |kind, record_errors| {
+            let invalid = InvalidBatch {
+                kind,
+                message: "why".into(),
+                record_errors,
+            };
+            let mut answer = PartitionProduceResponse::default();
+            explain(&mut answer, &invalid);
+            (
+                answer.error_message.map(|text| text.to_string()),
+                answer.record_errors.len(),
+            )
+        };
+        assert_eq!(
+            refuse(InvalidBatchKind::MessageTooLarge, Vec::new()),
+            (None, 0)
+        );
+        let record = RecordError {
+            batch_index: 3,
+            message: "no key".into(),
+        };
+        assert_eq!(
+            refuse(InvalidBatchKind::InvalidRecord, vec![record]),
+            (Some("why".into()), 1)
+        );
+    }
 }
