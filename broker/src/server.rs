@@ -206,7 +206,8 @@ impl Server {
     /// Completes with the reason when a part of the server has failed beyond repair.
     pub fn failure(&self) -> Failure {
         let mut failed = self.failed.clone();
-        Box::pin(async move {
+        let broker = self.broker.as_ref().map(BrokerPart::failure);
+        let reported = async move {
             let why = failed
                 .wait_for(Option::is_some)
                 .await
@@ -215,6 +216,18 @@ impl Server {
                 Ok(why) => why,
                 // Nobody can report a failure any more.
                 Err(_) => std::future::pending().await,
+            }
+        };
+        let without_disk = async move {
+            match broker {
+                Some(failure) => failure.await,
+                None => std::future::pending().await,
+            }
+        };
+        Box::pin(async move {
+            tokio::select! {
+                why = reported => why,
+                why = without_disk => why,
             }
         })
     }

@@ -5,6 +5,7 @@
 // Tests of processes and files: the seams are for the programs under test.
 #![allow(clippy::disallowed_methods)]
 
+mod faults;
 #[cfg(feature = "rdkafka")]
 mod walkthrough_kraft;
 #[cfg(feature = "rdkafka")]

@@ -160,6 +160,16 @@ impl BrokerPart {
         Ok(())
     }
 
+    /// Completes with the reason when nothing is left to serve from: a broker without a log directory must end, so
+    /// that others lead and whoever watches over it restarts it.
+    pub fn failure(&self) -> impl Future<Output = String> + Send + 'static {
+        let replicas = Arc::clone(&self.replicas);
+        async move {
+            replicas.all_dirs_failed().await;
+            "all log directories have failed".to_owned()
+        }
+    }
+
     /// Hands leaderships over. Requests are still served meanwhile.
     pub async fn leave(&self) {
         self.lifecycle
