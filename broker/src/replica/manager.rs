@@ -3,6 +3,7 @@
 //! Any task. The map is behind a read-write lock held only for look-ups and changes of the map itself.
 //! Kafka: kafka.server.ReplicaManager; KIP-516, KIP-951.
 
+use crate::logging::RateLimit;
 use crate::replica::append::{self, Acks};
 use crate::replica::error::ReplicaError;
 use crate::replica::partition::{Appended, IsrProposal, Partition, PartitionContext};
@@ -69,6 +70,8 @@ pub struct ReplicaManager {
     pub(super) checkpointing: Mutex<()>,
     pub(super) stopping: watch::Sender<bool>,
     pub(super) all_dirs_failed: watch::Sender<bool>,
+    /// Clients try again at once, and the log file may lie on the very disk that is full.
+    append_failures: RateLimit,
     sessions: Mutex<FetchSessionCache>,
     proposals: Mutex<Option<mpsc::UnboundedReceiver<IsrProposal>>>,
 }
@@ -107,6 +110,7 @@ impl ReplicaManager {
             checkpointing: Mutex::default(),
             stopping: watch::Sender::new(false),
             all_dirs_failed: watch::Sender::new(false),
+            append_failures: RateLimit::per_second(1),
             proposals: Mutex::new(Some(receiver)),
         })
     }
@@ -240,13 +244,15 @@ impl ReplicaManager {
         acks: Acks,
         zstd_allowed: bool,
     ) -> Result<Appended, ReplicaError> {
-        append::append_produced(
-            partition,
-            produced,
-            acks,
-            zstd_allowed,
-            &*self.context.clock,
-        )
+        let clock = &*self.context.clock;
+        append::append_produced(partition, produced, acks, zstd_allowed, clock).inspect_err(|e| {
+            // The client is told a code; what ails the disk only stands here.
+            if let ReplicaError::Storage(cause) = e
+                && let Some(left_out) = self.append_failures.pass(clock.monotonic_ms())
+            {
+                tracing::error!(target: "kafka.server.ReplicaManager", "Error processing append operation on partition {}: {cause}{left_out}", partition.topic_partition());
+            }
+        })
     }
 
     /// Takes a fetch session's step.
