@@ -15,7 +15,7 @@ use crate::identity::{self, OpenDirs};
 use crate::lifecycle::{AdvertisedListener, LifecycleSettings};
 use crate::machine;
 use crate::metadata::{MetadataCache, MetadataSource, Observer, load};
-use crate::network::{Dispatch, Endpoint, ListenerKind, NetworkLimits, SocketServer};
+use crate::network::{Dispatch, Endpoint, ListenerInfo, ListenerKind, NetworkLimits, SocketServer};
 use crate::program::{Failure, KAFKA_VERSION};
 use crate::quorum::MetadataQuorum;
 use crate::quorum::quorum_node::OnFatal;
@@ -203,6 +203,11 @@ impl Server {
         })
     }
 
+    /// The bound listeners, with their real ports.
+    pub fn listeners(&self) -> &[Arc<ListenerInfo>] {
+        self.sockets.listeners()
+    }
+
     /// Completes with the reason when a part of the server has failed beyond repair.
     pub fn failure(&self) -> Failure {
         let mut failed = self.failed.clone();
@@ -241,8 +246,10 @@ impl Server {
             broker.leave().await;
         }
         self.sockets.shutdown().await;
+        info!(target: "kafka.network.SocketServer", "[SocketServer nodeId={node_id}] Shutdown completed");
         if let Some(broker) = self.broker {
             broker.stop().await;
+            info!(target: "kafka.log.LogManager", "Shutdown complete.");
         }
         self.loading.abort();
         let _ = self.loading.await;

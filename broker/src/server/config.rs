@@ -5,6 +5,7 @@
 
 use super::controller_part;
 use crate::api::auto_create;
+use crate::coordinator::groups;
 use crate::network::NetworkLimits;
 use crate::program::Program;
 use crate::start_error::StartError;
@@ -16,6 +17,40 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 const LOGGER: &str = "kafka.server.KafkaConfig";
+
+/// Settings that rooms without a list of their own act on: replicas, producer ids, lifecycle.
+const OTHER_KEYS: &[&str] = &[
+    "broker.heartbeat.interval.ms",
+    "broker.rack",
+    "controller.socket.timeout.ms",
+    "fetch.max.bytes",
+    "initial.broker.registration.timeout.ms",
+    "log.flush.offset.checkpoint.interval.ms",
+    "log.flush.scheduler.interval.ms",
+    "log.flush.start.offset.checkpoint.interval.ms",
+    "log.initial.task.delay.ms",
+    "log.retention.check.interval.ms",
+    "max.incremental.fetch.session.cache.slots",
+    "num.recovery.threads.per.data.dir",
+    "producer.id.expiration.check.interval.ms",
+    "producer.id.expiration.ms",
+    "replica.high.watermark.checkpoint.interval.ms",
+    "replica.lag.time.max.ms",
+];
+
+/// Topic settings that no part acts on yet: compaction, tiers.
+const TOPIC_KEYS_WITHOUT_EFFECT: &[&str] = &[
+    "delete.retention.ms",
+    "local.retention.bytes",
+    "local.retention.ms",
+    "max.compaction.lag.ms",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "preallocate",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "remote.storage.enable",
+];
 
 /// Everything that the properties file decides.
 #[derive(Debug)]
@@ -80,13 +115,18 @@ impl ServerConfig {
         if !unknown.is_empty() {
             warn!(target: LOGGER, "These configurations '[{}]' were supplied but are not used yet.", unknown.join(", "));
         }
-        let acted_on = [
-            NetworkLimits::KEYS,
-            controller_part::KEYS,
-            ControllerConfig::KEYS,
-            auto_create::KEYS,
-        ]
-        .concat();
+        let of_topics = kavka_config::generated::topic::DEFINITIONS
+            .iter()
+            .filter(|topic_setting| !TOPIC_KEYS_WITHOUT_EFFECT.contains(&topic_setting.name))
+            .flat_map(|topic_setting| topic_setting.broker_settings)
+            .map(|broker_setting| broker_setting.name);
+        let mut acted_on: Vec<&str> = of_topics.collect();
+        acted_on.extend(NetworkLimits::KEYS);
+        acted_on.extend(controller_part::KEYS);
+        acted_on.extend(ControllerConfig::KEYS);
+        acted_on.extend(auto_create::KEYS);
+        acted_on.extend(groups::ACTED_ON);
+        acted_on.extend(OTHER_KEYS);
         let unacted = self.broker.unacted_keys(&acted_on);
         if !unacted.is_empty() {
             info!(target: LOGGER, "Accepted, and without effect in this version: {}", unacted.join(", "));
@@ -114,5 +154,42 @@ fn my_id(data_dir: &str) -> Result<Option<i32>, StartError> {
             "java.io.IOException",
             format!("{}: {e}", path.display()),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_that_are_acted_on_are_defined_ones() {
+        let lists = [
+            NetworkLimits::KEYS,
+            controller_part::KEYS,
+            groups::ACTED_ON,
+            auto_create::KEYS,
+            ControllerConfig::KEYS,
+            OTHER_KEYS,
+        ];
+        for key in lists.concat() {
+            assert!(
+                BrokerConfig::definitions().iter().any(|d| d.name == key),
+                "{key}"
+            );
+        }
+        for key in TOPIC_KEYS_WITHOUT_EFFECT {
+            let known = kavka_config::generated::topic::DEFINITIONS;
+            assert!(known.iter().any(|d| d.name == *key), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_zookeeper_file_makes_a_quorum_node() {
+        let properties = Properties::parse(b"dataDir=/tmp/zookeeper\nclientPort=2181\n").unwrap();
+        let config = ServerConfig::read(Program::ZooKeeperServer, &properties).unwrap();
+        assert_eq!(config.roles(), "controller");
+        assert!(config.zookeeper.is_some());
+        let refused = ServerConfig::read(Program::KafkaServer, &properties).unwrap_err();
+        assert!(refused.message.contains("process.roles"), "{refused}");
     }
 }
