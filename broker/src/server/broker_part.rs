@@ -36,6 +36,7 @@ const CONTROLLED_SHUTDOWN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running broker role.
 pub struct BrokerPart {
+    node_id: NodeId,
     cache: Arc<MetadataCache>,
     channel: Arc<ControllerChannel>,
     replicas: Arc<ReplicaManager>,
@@ -56,8 +57,9 @@ impl BrokerPart {
         channel: Arc<ControllerChannel>,
         clock: Arc<dyn Clock>,
     ) -> BrokerPart {
+        let node_id = lifecycle.broker_id;
         let replicas = ReplicaManager::new(
-            lifecycle.broker_id,
+            node_id,
             ReplicaSettings::from_config(config),
             Layers::of_file(Arc::clone(config)),
             dirs,
@@ -72,6 +74,7 @@ impl BrokerPart {
             Arc::clone(&clock),
         );
         BrokerPart {
+            node_id,
             cache,
             channel,
             maintenance: replicas.start_maintenance(),
@@ -116,7 +119,7 @@ impl BrokerPart {
         let producer_ids = ProducerIds::new(Arc::new(ControllerProducerIds {
             channel: Arc::clone(&self.channel),
             lifecycle: Arc::clone(&self.lifecycle),
-            node_id: config.node_id(),
+            node_id: self.node_id,
         }));
         let rows: Vec<Row> = [
             table::replica_rows(&self.replicas, &producer_ids),
@@ -156,8 +159,21 @@ impl BrokerPart {
         self.replicas.set_strays_aside().await;
         self.heartbeats = Some(tokio::spawn(Arc::clone(&self.lifecycle).run()));
         let mut state = self.lifecycle.state();
-        let _ = state.wait_for(|state| *state == BrokerState::Running).await;
-        Ok(())
+        let serving = async {
+            let _ = state.wait_for(|state| *state == BrokerState::Running).await;
+            // What the controller decided is acted on before anybody is told that the server is ready.
+            let mut published = self.cache.published();
+            while !self.cache.image().cluster.is_active(self.node_id) {
+                if published.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(patience, serving).await.map_err(|_| {
+            StartError::runtime(format!(
+                "The controller did not let the broker serve within {patience:?}"
+            ))
+        })
     }
 
     /// Completes with the reason when nothing is left to serve from: a broker without a log directory must end, so
