@@ -4,24 +4,24 @@
 //! Kafka: kafka.server.AclApis; KIP-140.
 
 use crate::api::RequestContext;
+use kavka_protocol::ErrorCode;
 use kavka_protocol::messages::create_acls_response::AclCreationResult;
 use kavka_protocol::messages::delete_acls_response::DeleteAclsFilterResult;
 use kavka_protocol::messages::{
     CreateAclsRequest, CreateAclsResponse, DeleteAclsRequest, DeleteAclsResponse,
     DescribeAclsRequest, DescribeAclsResponse,
 };
-use kavka_protocol::{ErrorCode, StrBytes};
 
 const DISABLED: i16 = ErrorCode::SecurityDisabled as i16;
 
-fn reason() -> Option<StrBytes> {
-    Some("No Authorizer is configured on the broker".into())
-}
+/// Kafka words it in two ways.
+const UNREADABLE: &str = "No Authorizer is configured on the broker";
+const UNALTERABLE: &str = "No Authorizer is configured.";
 
 pub fn describe(_context: &RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse {
     DescribeAclsResponse {
         error_code: DISABLED,
-        error_message: reason(),
+        error_message: Some(UNREADABLE.into()),
         ..Default::default()
     }
 }
@@ -29,7 +29,7 @@ pub fn describe(_context: &RequestContext, _request: DescribeAclsRequest) -> Des
 pub fn create(_context: &RequestContext, request: CreateAclsRequest) -> CreateAclsResponse {
     let refused = AclCreationResult {
         error_code: DISABLED,
-        error_message: reason(),
+        error_message: Some(UNALTERABLE.into()),
         ..Default::default()
     };
     CreateAclsResponse {
@@ -41,7 +41,7 @@ pub fn create(_context: &RequestContext, request: CreateAclsRequest) -> CreateAc
 pub fn delete(_context: &RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse {
     let refused = DeleteAclsFilterResult {
         error_code: DISABLED,
-        error_message: reason(),
+        error_message: Some(UNALTERABLE.into()),
         ..Default::default()
     };
     DeleteAclsResponse {

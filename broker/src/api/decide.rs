@@ -106,7 +106,9 @@ pub fn rows(controller: &ControllerHandle, observers: &Arc<Observers>) -> Vec<Ro
             Authorization::Cluster(ClusterOperation::Describe),
             {
                 let observers = observers();
-                move |_context, request: DescribeQuorumRequest| observers.describe(&request)
+                move |context: &RequestContext, request: DescribeQuorumRequest| {
+                    observers.describe(context.api_version, &request)
+                }
             },
         ),
     ]

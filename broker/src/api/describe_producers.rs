@@ -5,6 +5,8 @@
 use crate::api::RequestContext;
 use crate::api::errors::WireError;
 use crate::replica::ReplicaManager;
+use kavka_common::topic::validate_topic_name;
+use kavka_protocol::ErrorCode;
 use kavka_protocol::messages::describe_producers_response::{
     PartitionResponse, ProducerState, TopicResponse,
 };
@@ -17,7 +19,17 @@ pub fn handle(
     request: DescribeProducersRequest,
 ) -> DescribeProducersResponse {
     let topics = request.topics.into_iter().map(|topic| {
+        let known = replicas.knows_topic(&topic.name);
+        let illegal = validate_topic_name(&topic.name).err();
         let partitions = topic.partition_indexes.iter().map(|index| {
+            if let Some(illegal) = &illegal {
+                return PartitionResponse {
+                    partition_index: *index,
+                    error_code: ErrorCode::InvalidTopicException.code(),
+                    error_message: Some(illegal.to_string().into()),
+                    ..Default::default()
+                };
+            }
             let producers = replicas
                 .partition(&topic.name, *index)
                 .and_then(|partition| replicas.active_producers(&partition));
@@ -31,7 +43,8 @@ pub fn handle(
                 }
                 Err(e) => {
                     response.error_code = e.error_code().code();
-                    response.error_message = Some(e.to_string().into());
+                    // Kafka says it in words only when the whole topic is unknown.
+                    response.error_message = (!known).then(|| e.to_string().into());
                 }
             }
             response

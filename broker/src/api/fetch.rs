@@ -58,6 +58,11 @@ pub fn handle(
     })
 }
 
+/// Fetch takes any negative epoch for none (FetchRequest.optionalEpoch), other APIs only -1.
+fn epoch_of(epoch: i32) -> LeaderEpoch {
+    LeaderEpoch(epoch.max(LeaderEpoch::UNKNOWN.get()))
+}
+
 fn session_error(error: FetchSessionError, session_id: i32) -> FetchResponse {
     FetchResponse {
         error_code: error.error_code().code(),
@@ -112,9 +117,9 @@ fn session_request(version: i16, request: FetchRequest, privileged: bool) -> Ses
         topic.partitions.iter().map(move |p| SessionPartition {
             topic: named.clone(),
             partition: p.partition,
-            current_leader_epoch: LeaderEpoch(p.current_leader_epoch),
+            current_leader_epoch: epoch_of(p.current_leader_epoch),
             fetch_offset: p.fetch_offset,
-            last_fetched_epoch: LeaderEpoch(p.last_fetched_epoch),
+            last_fetched_epoch: epoch_of(p.last_fetched_epoch),
             log_start_offset: p.log_start_offset,
             max_bytes: p.partition_max_bytes,
             high_watermark: p.high_watermark,

@@ -52,7 +52,7 @@ pub fn handle(
 fn refusal(code: ErrorCode, member_id: StrBytes) -> JoinGroupResponse {
     JoinGroupResponse {
         error_code: code.code(),
-        protocol_name: Some(StrBytes::default()),
+        protocol_name: None,
         member_id,
         ..Default::default()
     }

@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// From this version on topics are named by id.
 const TOPIC_IDS_SINCE: i16 = 10;
+/// Clients of older versions take a group that is not there for one of another generation (KIP-848).
+const GROUP_NOT_FOUND_SINCE: i16 = 9;
 
 pub fn handle(
     groups: &Arc<GroupCoordinator>,
@@ -55,16 +57,19 @@ pub fn handle(
             ..Default::default()
         });
     }
+    let group_not_found = if context.api_version >= GROUP_NOT_FOUND_SINCE {
+        ErrorCode::GroupIdNotFound
+    } else {
+        ErrorCode::IllegalGeneration
+    };
     let group_id = request.group_id.clone();
     let answer = groups.submit(&group_id, GroupRequest::OffsetCommit(request));
     context.later(async move {
         match answer.await {
-            Ok(GroupResponse::OffsetCommit(response)) => fill(&mut answers, response),
-            Ok(_) => fail(&mut answers, ErrorCode::UnknownServerError),
-            // Clients of OffsetCommit know no other word for it (GroupCoordinatorService.commitOffsets).
-            Err(ErrorCode::CoordinatorLoadInProgress) => {
-                fail(&mut answers, ErrorCode::CoordinatorLoadInProgress);
+            Ok(GroupResponse::OffsetCommit(response)) => {
+                fill(&mut answers, response, group_not_found);
             }
+            Ok(_) => fail(&mut answers, ErrorCode::UnknownServerError),
             Err(code) => fail(&mut answers, code),
         }
         OffsetCommitResponse {
@@ -117,7 +122,11 @@ fn refused(topic: &OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitRes
 }
 
 /// Puts the coordinator's answers where nothing else was said.
-fn fill(answers: &mut [OffsetCommitResponseTopic], response: OffsetCommitResponse) {
+fn fill(
+    answers: &mut [OffsetCommitResponseTopic],
+    response: OffsetCommitResponse,
+    group_not_found: ErrorCode,
+) {
     let mut given = response.topics.into_iter();
     for topic in answers {
         let open = |p: &&mut OffsetCommitResponsePartition| p.error_code == ErrorCode::None.code();
@@ -127,7 +136,10 @@ fn fill(answers: &mut [OffsetCommitResponseTopic], response: OffsetCommitRespons
         }
         let Some(from) = given.next() else { return };
         for (slot, partition) in slots.zip(from.partitions) {
-            slot.error_code = partition.error_code;
+            slot.error_code = match ErrorCode::from(partition.error_code) {
+                ErrorCode::GroupIdNotFound => group_not_found.code(),
+                _ => partition.error_code,
+            };
         }
     }
 }

@@ -77,9 +77,6 @@ fn fetch(
         error_code: code.code(),
         ..Default::default()
     };
-    if group.group_id.is_empty() {
-        return failed(ErrorCode::InvalidGroupId);
-    }
     let host = match groups.host(&group.group_id) {
         Ok(host) => host,
         Err(code) => return failed(code),

@@ -26,6 +26,9 @@ const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// An observer that was not heard of for so long is not listed any more.
 const OBSERVER_FORGOTTEN_MS: i64 = 300_000;
 
+/// From this version on DescribeQuorum tells directories, listeners and reasons (KIP-853).
+const NODES_SINCE: i16 = 2;
+
 /// What is known of the brokers that read the log.
 pub struct Observers {
     quorum: Arc<dyn MetadataQuorum>,
@@ -375,7 +378,12 @@ impl Observers {
     }
 
     /// DescribeQuorum. Only the leader knows how far the others are.
-    pub fn describe(&self, request: &DescribeQuorumRequest) -> DescribeQuorumResponse {
+    /// What `version` can carry of the quorum's state.
+    pub fn describe(
+        &self,
+        version: i16,
+        request: &DescribeQuorumRequest,
+    ) -> DescribeQuorumResponse {
         let status = self.quorum.status();
         let leader_id = status.leader.leader_id;
         let known = matches!(&request.topics[..], [topic]
@@ -388,7 +396,11 @@ impl Observers {
             high_watermark: status.high_watermark,
             ..Default::default()
         };
-        let nodes = self.nodes();
+        let nodes = if version >= NODES_SINCE {
+            self.nodes()
+        } else {
+            Vec::new()
+        };
         if !known {
             return DescribeQuorumResponse {
                 topics: request
@@ -402,6 +414,9 @@ impl Observers {
                             .map(|asked| describe_quorum_response::PartitionData {
                                 partition_index: asked.partition_index,
                                 error_code: ErrorCode::UnknownTopicOrPartition.code(),
+                                error_message: Some(
+                                    ErrorCode::UnknownTopicOrPartition.message().into(),
+                                ),
                                 ..Default::default()
                             })
                             .collect(),
@@ -416,7 +431,7 @@ impl Observers {
             partition.current_voters = status
                 .voters
                 .iter()
-                .map(|voter| replica_state(voter, &voters))
+                .map(|voter| replica_state(version, voter, &voters))
                 .collect();
             let now_ms = self.clock.wall_ms();
             let mut seen = self.seen.lock();
@@ -426,7 +441,7 @@ impl Observers {
             });
             partition.observers = seen
                 .values()
-                .map(|observer| replica_state(observer, &voters))
+                .map(|observer| replica_state(version, observer, &voters))
                 .collect();
         } else {
             partition.error_code = ErrorCode::NotLeaderOrFollower.code();
@@ -466,11 +481,13 @@ impl Observers {
 }
 
 fn replica_state(
+    version: i16,
     status: &ReplicaStatus,
     voters: &BTreeMap<NodeId, super::VoterNode>,
 ) -> describe_quorum_response::ReplicaState {
     let directory_id = voters
         .get(&status.replica_id)
+        .filter(|_| version >= NODES_SINCE)
         .and_then(|node| node.directory_id.parse().ok())
         .unwrap_or(Uuid::ZERO);
     describe_quorum_response::ReplicaState {

@@ -181,6 +181,11 @@ impl ReplicaManager {
         }
     }
 
+    /// Whether the cluster has a topic of this name.
+    pub fn knows_topic(&self, topic: &str) -> bool {
+        self.image.load().topics.contains(topic)
+    }
+
     /// Who leads a partition, by name or, where the name is empty, by id.
     pub fn leader_hint(
         &self,

@@ -1,16 +1,20 @@
-//! Requests about records, in the order in which they are sent, and a blocking client that sends them.
-//! Not here: where they are sent to (a test: our handlers; an example: Apache Kafka, to record its answers).
+//! Requests about records, in the order in which they are sent.
+//! Not here: the client that sends them (client.rs), where they are sent to (a test: our handlers; an example: Apache Kafka, to record its answers).
 //! One thread. Kafka: KafkaApis.
 
 use bytes::{Bytes, BytesMut};
 use kavka_common::{ProducerEpoch, ProducerId, Uuid};
 use kavka_protocol::messages::*;
-use kavka_protocol::{AnyRequest, AnyResponse, ApiKey, Records, Request, Segment, frame};
+use kavka_protocol::{AnyRequest, AnyResponse, Records};
 use kavka_records::{BatchBuilder, BatchOptions, Compression, RecordBatch, patch_max_timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+
+// With its path, because an example takes this file in, too.
+#[path = "client.rs"]
+mod client;
+
+pub use client::Client;
 
 /// Timestamp of all records; the topics keep records for ever.
 pub const THEN: i64 = 1_700_000_000_000;
@@ -42,66 +46,6 @@ pub const TOPICS: &[(&str, i32, Settings)] = &[
         &[("retention.ms", "-1"), ("compression.type", "gzip")],
     ),
 ];
-
-/// A blocking connection that speaks frames.
-pub struct Client {
-    pub stream: TcpStream,
-    correlation_id: i32,
-}
-
-impl Client {
-    pub fn connect(address: &str) -> Client {
-        Client {
-            stream: TcpStream::connect(address).unwrap(),
-            correlation_id: 0,
-        }
-    }
-
-    pub fn send<R: Request>(&mut self, version: i16, request: &R) {
-        self.correlation_id += 1;
-        let segments =
-            frame::encode_request(version, self.correlation_id, Some("cases".into()), request)
-                .unwrap();
-        for segment in segments {
-            match segment {
-                Segment::Bytes(bytes) => self.stream.write_all(&bytes).unwrap(),
-                Segment::File(region) => self.stream.write_all(&region.read().unwrap()).unwrap(),
-            }
-        }
-    }
-
-    pub fn receive(&mut self, api_key: ApiKey, version: i16) -> AnyResponse {
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length).unwrap();
-        let mut body = vec![0; u32::from_be_bytes(length) as usize];
-        self.stream.read_exact(&mut body).unwrap();
-        let mut body = Bytes::from(body);
-        let header = frame::decode_response_header(api_key, version, &mut body).unwrap();
-        assert_eq!(header.correlation_id, self.correlation_id);
-        let response = AnyResponse::decode(api_key, version, &mut body).unwrap();
-        assert!(body.is_empty(), "{} bytes behind the response", body.len());
-        response
-    }
-
-    pub fn call<R: Request>(&mut self, version: i16, request: &R) -> AnyResponse {
-        self.send(version, request);
-        self.receive(R::API_KEY, version)
-    }
-
-    fn call_any(&mut self, version: i16, request: &AnyRequest) -> AnyResponse {
-        match request {
-            AnyRequest::Produce(r) => self.call(version, r),
-            AnyRequest::Fetch(r) => self.call(version, r),
-            AnyRequest::ListOffsets(r) => self.call(version, r),
-            AnyRequest::OffsetForLeaderEpoch(r) => self.call(version, r),
-            AnyRequest::DeleteRecords(r) => self.call(version, r),
-            AnyRequest::DescribeProducers(r) => self.call(version, r),
-            AnyRequest::DescribeLogDirs(r) => self.call(version, r),
-            AnyRequest::InitProducerId(r) => self.call(version, r),
-            other => panic!("no case for {:?}", other.api_key()),
-        }
-    }
-}
 
 /// Sends all cases; `answered` gets name, version and masked answer of each as it comes.
 pub fn run(

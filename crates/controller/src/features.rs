@@ -54,8 +54,8 @@ pub fn handle(
             },
         })
         .collect();
-    let results = |error: ErrorCode, message: Option<&str>| {
-        // From version 2 on one error speaks for the whole request.
+    let results = || {
+        // From version 2 on nothing is said of a single feature.
         if api_version >= 2 {
             return Vec::new();
         }
@@ -63,8 +63,9 @@ pub fn handle(
             .iter()
             .map(|update| UpdatableFeatureResult {
                 feature: update.feature.clone(),
-                error_code: error.code(),
-                error_message: message.map(Into::into),
+                error_code: ErrorCode::None.code(),
+                // Kafka spells out that there is no error.
+                error_message: Some("NONE".into()),
                 ..Default::default()
             })
             .collect()
@@ -77,7 +78,8 @@ pub fn handle(
                 records
             };
             let response = UpdateFeaturesResponse {
-                results: results(ErrorCode::None, None),
+                error_message: None,
+                results: results(),
                 ..Default::default()
             };
             (records, response)
@@ -92,7 +94,6 @@ pub fn handle(
                     )
                     .into(),
                 ),
-                results: results(refused.error, Some(&message)),
                 ..Default::default()
             };
             (Vec::new(), response)

@@ -296,6 +296,17 @@ fn topics_are_deleted_by_name_and_by_id() {
         cluster.image.configs.get(&resource).is_none(),
         "settings outlived the topic"
     );
+    let twice = DeleteTopicsRequest {
+        topic_names: vec!["c".into(), "c".into()],
+        ..Default::default()
+    };
+    assert_eq!(
+        delete(&mut cluster, 5, twice),
+        [(
+            ErrorCode::InvalidRequest,
+            Some("Duplicate topic name.".into())
+        )]
+    );
     let state = |name: Option<&str>, topic_id| delete_topics_request::DeleteTopicState {
         name: name.map(Into::into),
         topic_id,

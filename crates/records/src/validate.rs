@@ -7,7 +7,7 @@ use crate::batch::RecordBatch;
 use crate::builder::assemble;
 use crate::compression::{Compression, CompressionLevel, compress, decoder};
 use crate::error::BatchError;
-use crate::header::{BatchHeader, NO_TIMESTAMP, TimestampType, patch_timestamps_create};
+use crate::header::{BatchHeader, MAGIC_V2, NO_TIMESTAMP, TimestampType, patch_timestamps_create};
 use bytes::BytesMut;
 use kavka_common::TopicPartition;
 use std::borrow::Cow;
@@ -23,6 +23,8 @@ const DECOMPRESSED_BYTES_MIN: usize = 16 * 1024 * 1024;
 const DECOMPRESSED_RATIO_MAX: usize = 4;
 /// One bad batch must not become a far larger answer: further record errors are counted, not listed.
 const RECORD_ERRORS_MAX: usize = 1000;
+/// What the smallest record of the oldest format takes behind its length (LegacyRecord.RECORD_OVERHEAD_V0).
+const RECORD_OVERHEAD_V0_BYTES: i32 = 14;
 const DECODE_BUFFER_BYTES: usize = 16 * 1024;
 
 /// `compression.type` of a topic.
@@ -247,6 +249,20 @@ fn single_batch(bytes: &[u8]) -> Result<RecordBatch<'_>, InvalidBatch> {
     }
     let batch = match RecordBatch::parse(bytes) {
         Ok(batch) => batch,
+        Err(BatchError::UnsupportedMagic(magic)) if !(0..=MAGIC_V2).contains(&magic) => {
+            return Err(InvalidBatch::new(
+                InvalidBatchKind::CorruptMessage,
+                format!("Invalid magic found in record: {magic}"),
+            ));
+        }
+        Err(BatchError::InvalidLength(length)) if length < RECORD_OVERHEAD_V0_BYTES => {
+            return Err(InvalidBatch::new(
+                InvalidBatchKind::CorruptMessage,
+                format!(
+                    "Record size {length} is less than the minimum record overhead ({RECORD_OVERHEAD_V0_BYTES})"
+                ),
+            ));
+        }
         Err(BatchError::UnsupportedMagic(magic)) => {
             return Err(refuse(format!(
                 "Produce requests are only allowed to contain record batches with magic version 2, not {magic}"

@@ -79,6 +79,14 @@ fn framing_errors_have_their_kinds() {
     ] {
         assert_eq!(kind(bytes, &rules), InvalidBatchKind::NotOneBatch);
     }
+    // nothing that Kafka ever wrote, and a length that not even the oldest record has
+    let mut unknown = good.clone();
+    unknown[16] = 9;
+    let mut short = good.clone();
+    short[11] = 10;
+    for bytes in [&unknown, &short] {
+        assert_eq!(kind(bytes, &rules), InvalidBatchKind::CorruptMessage);
+    }
     let mut corrupt = good.clone();
     let last = corrupt.len() - 1;
     corrupt[last] ^= 1;

@@ -3,6 +3,7 @@
 //! Part of the duel; each frame goes out on a connection of its own. Kafka: SocketServer and RequestContext close.
 
 use crate::Duel;
+use futures::future::join_all;
 use kavka_client::BrokerAddress;
 use kavka_protocol::ApiKey;
 use serde_json::{Value, json};
@@ -26,6 +27,10 @@ pub async fn run(duel: &mut Duel) {
         ("HTTP".into(), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec()),
         (
             "unknown version of ApiVersions".into(),
+            framed(&[&header(18, 99)[..], &[0]].concat()),
+        ),
+        (
+            "unknown version of ApiVersions, header cut".into(),
             framed(&header(18, 99)),
         ),
         (
@@ -57,9 +62,15 @@ pub async fn run(duel: &mut Duel) {
             framed(&greedy),
         ));
     }
-    for (what, frame) in frames {
-        let theirs = exchange(duel.theirs.address(), &frame).await;
-        let ours = exchange(duel.ours.address(), &frame).await;
+    // All at once: most of the time goes into waiting for silence.
+    let answers = join_all(frames.iter().map(|(_, frame)| async {
+        tokio::join!(
+            exchange(duel.theirs.address(), frame),
+            exchange(duel.ours.address(), frame)
+        )
+    }))
+    .await;
+    for ((what, _), (theirs, ours)) in frames.into_iter().zip(answers) {
         duel.judge(&format!("frame: {what}"), &theirs, &ours);
     }
 }

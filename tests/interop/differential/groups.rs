@@ -458,6 +458,16 @@ async fn simple_offsets(duel: &mut Duel) {
         })
         .await;
     }
+    duel.each_version("several groups", |version, side| {
+        (version >= 8).then(|| {
+            let mut request = fetch_request(version, side, "simple", true);
+            request
+                .groups
+                .extend(fetch_request(version, side, "absent", false).groups);
+            request
+        })
+    })
+    .await;
     for (what, topic, partition) in [
         ("committed", "d1", 0),
         ("never committed", "d1", 2),

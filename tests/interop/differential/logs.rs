@@ -3,7 +3,7 @@
 //! Part of the duel. Each version of Produce leaves the same records on both sides. Kafka: the answers of 4.3.1.
 
 use crate::Duel;
-use crate::side::Side;
+use crate::side::{self, Side};
 use bytes::{Bytes, BytesMut};
 use kavka_common::{ProducerEpoch, ProducerId, Uuid};
 use kavka_protocol::Records;
@@ -24,6 +24,7 @@ use kavka_protocol::messages::{
 };
 use kavka_records::{BatchBuilder, BatchOptions, Compression};
 use serde_json::Value;
+use std::time::Duration;
 
 /// Of all records: fixed, so that both logs are the same to the byte.
 const TIMESTAMP_MS: i64 = 1_700_000_000_000;
@@ -241,6 +242,7 @@ async fn produce(duel: &mut Duel) {
             Some(resealed(|b| b[61] = 0x7e)),
         ),
     ];
+    duel.patience(Duration::from_millis(1_500));
     for (what, topic, partition, acks, records) in bad {
         duel.each_version(what, |version, side| {
             Some(produce_request(
@@ -254,6 +256,7 @@ async fn produce(duel: &mut Duel) {
         })
         .await;
     }
+    duel.patience(side::PATIENCE);
     duel.each_version("a batch over the limit", |version, side| {
         let big = "x".repeat(1_100_000);
         Some(produce_request(
@@ -264,6 +267,15 @@ async fn produce(duel: &mut Duel) {
             1,
             Some(plain(&[&big])),
         ))
+    })
+    .await;
+    duel.each_version("two partitions, one of them bad", |version, side| {
+        let mut request = produce_request(version, side, "d1", 0, -1, Some(plain(&["a"])));
+        let other = produce_request(version, side, "d1", 66, -1, Some(plain(&["a"])));
+        request.topic_data[0]
+            .partition_data
+            .extend(other.topic_data[0].partition_data.clone());
+        Some(request)
     })
     .await;
     duel.each_version("transactional id without a transaction", |version, side| {
@@ -465,6 +477,14 @@ async fn fetch(duel: &mut Duel) {
         })
     })
     .await;
+    duel.each_version("two topics, less than they hold", |version, side| {
+        let mut request = fetch_request(version, side, "d1", from_offset(0, 0));
+        let other = fetch_request(version, side, "d2", from_offset(0, 0));
+        request.topics.extend(other.topics);
+        request.max_bytes = 500;
+        Some(request)
+    })
+    .await;
     sessions(duel).await;
 }
 
@@ -571,11 +591,49 @@ async fn offsets(duel: &mut Duel) {
             .await;
         }
     }
+    for current_leader_epoch in [0, 7, -2] {
+        duel.each_version(
+            &format!("leader epoch {current_leader_epoch}"),
+            |version, _| {
+                (version >= 4).then(|| ListOffsetsRequest {
+                    replica_id: -1,
+                    topics: vec![ListOffsetsTopic {
+                        name: "d1".into(),
+                        partitions: vec![ListOffsetsPartition {
+                            current_leader_epoch,
+                            timestamp: -1,
+                            ..Default::default()
+                        }],
+                        ..Default::default()
+                    }],
+                    ..Default::default()
+                })
+            },
+        )
+        .await;
+    }
+    duel.each_version("one partition twice", |_, _| {
+        let latest = ListOffsetsPartition {
+            timestamp: -1,
+            ..Default::default()
+        };
+        Some(ListOffsetsRequest {
+            replica_id: -1,
+            topics: vec![ListOffsetsTopic {
+                name: "d1".into(),
+                partitions: vec![latest.clone(), latest],
+                ..Default::default()
+            }],
+            ..Default::default()
+        })
+    })
+    .await;
     for (what, topic, partition, current, asked) in [
         ("epoch 0", "d1", 0, -1, 0),
         ("current epoch given", "d1", 0, 0, 0),
         ("future epoch", "d1", 0, -1, 7),
-        ("fenced", "d1", 0, 7, 0),
+        ("epoch of the future", "d1", 0, 7, 0),
+        ("fenced", "d1", 0, -2, 0),
         ("undefined epoch", "d1", 0, -1, -1),
         ("unknown topic", "nowhere", 0, -1, 0),
         ("unknown partition", "d1", 44, -1, 0),

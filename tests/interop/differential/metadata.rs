@@ -37,8 +37,10 @@ async fn api_versions(duel: &mut Duel) {
         } else {
             good()
         };
-        let theirs = duel.theirs.call(&request, version).await;
-        let ours = duel.ours.call(&request, version).await;
+        let (theirs, ours) = tokio::join!(
+            duel.theirs.call(&request, version),
+            duel.ours.call(&request, version)
+        );
         let (mut left, mut right) = (
             duel.theirs.masked(&theirs, version),
             duel.ours.masked(&ours, version),
@@ -99,6 +101,13 @@ async fn metadata(duel: &mut Duel) {
     duel.each_version("no topics", |version, _| {
         (version >= 1).then(|| MetadataRequest {
             topics: Some(Vec::new()),
+            ..Default::default()
+        })
+    })
+    .await;
+    duel.each_version("all topics", |version, _| {
+        Some(MetadataRequest {
+            topics: (version == 0).then(Vec::new),
             ..Default::default()
         })
     })

@@ -5,11 +5,15 @@
 use crate::{Duel, shown};
 use kavka_client::{BrokerAddress, ClientConfig, ClientError, Connection};
 use kavka_common::Uuid;
-use kavka_protocol::messages::create_topics_request::CreatableTopic;
+use kavka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kavka_protocol::messages::{CreateTopicsRequest, DescribeClusterRequest};
 use kavka_protocol::{Message, Request};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long an answer may take: none of these requests waits for anything that long.
+pub const PATIENCE: Duration = Duration::from_secs(8);
 
 /// A broker under comparison.
 pub struct Side {
@@ -44,11 +48,16 @@ const MASKED: &[&str] = &[
     "lastCaughtUpTimestamp",
     "finalizedFeaturesEpoch",
     "replicaDirectoryId",
-    "logEndOffset",
-    "highWatermark#quorum",
     "clientHost",
     "lastTimestamp",
 ];
+
+/// The same for the answers of one API.
+const MASKED_IN: &[(&str, &[&str])] = &[(
+    "DescribeQuorumResponse",
+    // The metadata logs do not hold the same records.
+    &["logEndOffset", "highWatermark"],
+)];
 
 impl Side {
     pub async fn new(address: &str) -> Result<Side, ClientError> {
@@ -59,7 +68,7 @@ impl Side {
             address,
             config: ClientConfig {
                 client_id: "differential".into(),
-                request_timeout_ms: 20_000,
+                request_timeout_ms: millis(PATIENCE),
                 ..Default::default()
             },
             connection: None,
@@ -115,6 +124,9 @@ impl Side {
     pub fn masked<M: Message>(&self, answer: &Result<M, ClientError>, version: i16) -> Value {
         let mut value = shown(answer, version);
         mask(&mut value, MASKED);
+        for (_, keys) in MASKED_IN.iter().filter(|(name, _)| M::NAME == *name) {
+            mask(&mut value, keys);
+        }
         value
     }
 }
@@ -144,7 +156,19 @@ pub fn mask(value: &mut Value, keys: &[&str]) {
     }
 }
 
+fn millis(patience: Duration) -> u64 {
+    u64::try_from(patience.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Duel {
+    /// How long answers may take from now on.
+    pub fn patience(&mut self, patience: Duration) {
+        for side in [&mut self.theirs, &mut self.ours] {
+            side.config.request_timeout_ms = millis(patience);
+            side.connection = None;
+        }
+    }
+
     /// Makes the topics that the families share: `d1` with three partitions, `d2` with one.
     pub async fn prepare(&mut self) {
         for (name, partitions) in [("d1", 3), ("d2", 1)] {
@@ -153,6 +177,12 @@ impl Duel {
                     name: name.into(),
                     num_partitions: partitions,
                     replication_factor: 1,
+                    // The records are dated years ago: retention would take them away in the middle of the comparison.
+                    configs: vec![CreatableTopicConfig {
+                        name: "retention.ms".into(),
+                        value: Some("-1".into()),
+                        ..Default::default()
+                    }],
                     ..Default::default()
                 }],
                 timeout_ms: 10_000,

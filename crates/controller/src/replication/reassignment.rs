@@ -129,7 +129,7 @@ fn cancel(
     registration: &PartitionRegistration,
 ) -> Result<Option<MetadataRecord>, ApiError> {
     if !registration.is_reassigning() {
-        return Err(scope.default_message(ErrorCode::NoReassignmentInProgress));
+        return Err(ApiError::of(ErrorCode::NoReassignmentInProgress));
     }
     let replicas = original_replicas(registration);
     let mut isr: Vec<NodeId> = registration

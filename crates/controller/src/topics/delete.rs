@@ -46,12 +46,16 @@ pub fn handle(
         }
     }
     let mut records = Vec::new();
-    let mut answered = BTreeSet::new();
+    // What is asked for twice is refused once.
+    let mut refused_names = BTreeSet::new();
+    let mut refused_ids = BTreeSet::new();
     for topic in asked {
-        // What is named twice is refused once.
-        if !answered.insert((topic.name.clone(), topic.id))
-            && (topic.name.is_some() || topic.id != Uuid::ZERO)
-        {
+        let first = match &topic.name {
+            Some(name) if names[name] > 1 => refused_names.insert(name.clone()),
+            None if ids[&topic.id] > 1 && topic.id != Uuid::ZERO => refused_ids.insert(topic.id),
+            Some(_) | None => true,
+        };
+        if !first {
             continue;
         }
         let resolved = resolve(scope, &topic, &names, &ids);

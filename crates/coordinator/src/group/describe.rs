@@ -108,7 +108,6 @@ pub(super) fn delete_groups(
     let mut results = Vec::new();
     for group_id in names {
         let code = match groups.get_mut(&group_id) {
-            _ if group_id.is_empty() => ErrorCode::InvalidGroupId,
             None => ErrorCode::GroupIdNotFound,
             Some(group) => match group.state {
                 GroupState::Dead => ErrorCode::GroupIdNotFound,

@@ -25,7 +25,8 @@ pub(super) fn refusal(code: ErrorCode, member_id: StrBytes) -> JoinGroupResponse
     JoinGroupResponse {
         error_code: code.code(),
         generation_id: -1,
-        protocol_name: Some(StrBytes::default()),
+        // versions that know no null are given the empty name by the shell
+        protocol_name: None,
         member_id,
         ..Default::default()
     }

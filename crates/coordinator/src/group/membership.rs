@@ -193,7 +193,20 @@ pub(super) fn leave(
         return refused(ErrorCode::InvalidGroupId);
     }
     let Some(group) = groups.get_mut(&request.group_id) else {
-        return refused(ErrorCode::UnknownMemberId);
+        if single_member {
+            return refused(ErrorCode::UnknownMemberId);
+        }
+        // A group that is not there has none of the members; the request as a whole is fine.
+        let unknown = |identity: MemberIdentity| MemberResponse {
+            member_id: identity.member_id,
+            group_instance_id: identity.group_instance_id,
+            error_code: ErrorCode::UnknownMemberId.code(),
+            ..Default::default()
+        };
+        return LeaveGroupResponse {
+            members: request.members.into_iter().map(unknown).collect(),
+            ..Default::default()
+        };
     };
     if group.state == GroupState::Dead {
         return refused(ErrorCode::CoordinatorNotAvailable);

@@ -181,13 +181,11 @@ fn admit_commit(
     now: Now,
     request: &OffsetCommitRequest,
 ) -> Result<(), ErrorCode> {
-    if request.group_id.is_empty() {
-        return Err(ErrorCode::InvalidGroupId);
-    }
+    // The empty group id is taken: old clients that only store offsets use it.
     let generation_id = request.generation_id_or_member_epoch;
     let Some(group) = groups.get_mut(&request.group_id) else {
         if generation_id >= 0 {
-            return Err(ErrorCode::IllegalGeneration);
+            return Err(ErrorCode::GroupIdNotFound);
         }
         let group_id = request.group_id.detached();
         groups.insert(group_id.clone(), ClassicGroup::new(group_id, now));

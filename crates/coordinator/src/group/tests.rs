@@ -424,6 +424,43 @@ fn requests_that_make_no_sense_are_refused() {
     assert_eq!(world.commit(&a, 7, 1), ErrorCode::IllegalGeneration);
 }
 
+/// What the answers say when there is no such group; the shell makes another word of it for old clients of OffsetCommit.
+#[test]
+fn a_group_that_is_not_there_is_told_as_kafka_does() {
+    let mut world = World::new(config());
+    assert_eq!(world.commit("m", 3, 1), ErrorCode::GroupIdNotFound);
+    let mut leave = |single_member: bool| {
+        let token = world.send(GroupRequest::Leave {
+            request: LeaveGroupRequest {
+                group_id: "g".into(),
+                member_id: "m".into(),
+                members: vec![MemberIdentity {
+                    member_id: "m".into(),
+                    ..Default::default()
+                }],
+                ..Default::default()
+            },
+            single_member,
+        });
+        let Some(GroupResponse::Leave(response)) = world.answers.get(&token) else {
+            panic!("no answer");
+        };
+        let members: Vec<_> = response.members.iter().map(|m| m.error_code).collect();
+        (response.error_code, members)
+    };
+    let unknown = ErrorCode::UnknownMemberId.code();
+    assert_eq!(leave(false), (0, vec![unknown]));
+    assert_eq!(leave(true), (unknown, vec![]));
+    let token = world.send(GroupRequest::DeleteGroups(vec!["".into()]));
+    let Some(GroupResponse::DeleteGroups(response)) = world.answers.get(&token) else {
+        panic!("no answer");
+    };
+    assert_eq!(
+        response.results[0].error_code,
+        ErrorCode::GroupIdNotFound.code()
+    );
+}
+
 #[test]
 fn leaving_hands_over_at_once() {
     let mut world = World::new(config());
