@@ -49,6 +49,11 @@ impl Cluster {
         &self.config
     }
 
+    /// Gives operations this long from now on, with their retries.
+    pub fn set_api_timeout_ms(&mut self, timeout_ms: u64) {
+        self.config.api_timeout_ms = timeout_ms;
+    }
+
     /// The brokers of the newest metadata answer.
     pub fn brokers(&self) -> &BTreeMap<NodeId, BrokerAddress> {
         &self.brokers
@@ -98,6 +103,40 @@ impl Cluster {
         loop {
             let result = match self.node(node).await {
                 Ok(connection) => connection.call(request).await,
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    self.connections.remove(&node);
+                    if !error.is_retriable() {
+                        return Err(error);
+                    }
+                    backoff.pause(deadline, what, error).await?;
+                }
+            }
+        }
+    }
+
+    /// As `call_node`, with a request that is made for the version which is going to be spoken, at most `version_max`.
+    pub async fn call_node_versioned<R: Request>(
+        &mut self,
+        node: NodeId,
+        what: &str,
+        version_max: i16,
+        request: impl Fn(i16) -> R,
+    ) -> Result<R::Response, ClientError> {
+        let deadline = self.deadline();
+        let mut backoff = Backoff::new(&self.config);
+        loop {
+            let result = match self.node(node).await {
+                Ok(connection) => match connection.version_of(R::API_KEY) {
+                    Some(version) => {
+                        let version = version.min(version_max);
+                        connection.call_version(&request(version), version).await
+                    }
+                    None => return Err(ClientError::UnsupportedApi { api: R::API_KEY }),
+                },
                 Err(error) => Err(error),
             };
             match result {

@@ -4,7 +4,9 @@
 
 pub mod configs;
 pub mod describe_topics;
+pub mod groups;
 pub mod nodes;
+pub mod offsets;
 pub mod topics;
 
 use crate::ClientError;
