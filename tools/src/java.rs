@@ -73,6 +73,15 @@ pub fn hash_map_order<T>(
     capacity: Option<usize>,
     key: impl Fn(&T) -> &str,
 ) -> Vec<T> {
+    hash_order(items, capacity, |item| string_hash(key(item)))
+}
+
+/// As `hash_map_order`, for keys with the given `hashCode`.
+pub fn hash_order<T>(
+    items: Vec<T>,
+    capacity: Option<usize>,
+    hash_code: impl Fn(&T) -> i32,
+) -> Vec<T> {
     let mut buckets = capacity.unwrap_or(16).max(1).next_power_of_two();
     while items.len() > buckets / 4 * 3 + buckets % 4 * 3 / 4 {
         buckets *= 2;
@@ -80,7 +89,7 @@ pub fn hash_map_order<T>(
     let mut placed: Vec<(u32, T)> = items
         .into_iter()
         .map(|item| {
-            let hash = string_hash(key(&item)).cast_unsigned();
+            let hash = hash_code(&item).cast_unsigned();
             let bucket = (hash ^ (hash >> 16)) & u32::try_from(buckets - 1).unwrap_or(u32::MAX);
             (bucket, item)
         })

@@ -9,6 +9,7 @@ pub mod client_events;
 pub mod console_consumer;
 #[cfg(feature = "rdkafka")]
 pub mod console_producer;
+pub mod consumer_groups;
 pub mod diagnosis;
 pub mod exit;
 pub mod files;
