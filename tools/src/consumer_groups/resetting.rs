@@ -124,19 +124,16 @@ async fn partitions(
     let names: Vec<&str> = topics.iter().map(|topic| &*topic.topic).collect();
     let known = known_partitions(cluster, &names).await?;
     for argument in topics {
-        let topic = known.get(&*argument.topic).cloned().unwrap_or_default();
-        match &argument.partitions {
-            Some(indexes) => found.extend(
-                indexes
-                    .iter()
-                    .map(|index| TopicPartition::new(&*argument.topic, *index)),
-            ),
-            None => found.extend(
-                topic?
-                    .into_keys()
-                    .map(|index| TopicPartition::new(&*argument.topic, index)),
-            ),
-        }
+        let all = match known.get(&argument.topic) {
+            Some(topic) => topic.clone()?.into_keys().collect(),
+            None => Vec::new(),
+        };
+        let indexes = argument.partitions.clone().unwrap_or(all);
+        found.extend(
+            indexes
+                .into_iter()
+                .map(|index| TopicPartition::new(&*argument.topic, index)),
+        );
     }
     found.sort();
     found.dedup();
