@@ -163,7 +163,8 @@ impl ControllerHandle {
 
 /// An answer that waits for a commit.
 struct Parked {
-    records: usize,
+    /// Where everything ends that was decided up to this request: its own records, and those of ticks before it.
+    end_offset: Offset,
     response: AnyResponse,
     reply: Reply,
 }
@@ -397,8 +398,9 @@ impl Shell {
                 return;
             }
         };
+        let own = Offset::try_from(outcome.records.len()).expect("a batch is far smaller");
         let parked = Parked {
-            records: outcome.records.len(),
+            end_offset: active.next_offset + own,
             response: outcome.response,
             reply,
         };
@@ -427,18 +429,9 @@ impl Shell {
         let base_offset = active.next_offset - count;
         let mut batch = std::mem::take(&mut active.records);
         let mut waiting = std::mem::take(&mut active.parked);
-        // A request's records stay together. Without any request (ticks, activation) all go.
-        let mut taken = 0;
-        let mut answers = 0;
-        for parked in &waiting {
-            if taken >= BATCH_RECORDS_MAX {
-                break;
-            }
-            taken += parked.records;
-            answers += 1;
-        }
-        if answers < waiting.len() && batch.len() > taken {
-            active.records = batch.split_off(taken);
+        let ends: Vec<Offset> = waiting.iter().map(|parked| parked.end_offset).collect();
+        if let Some((records, answers)) = split_point(base_offset, &ends, batch.len()) {
+            active.records = batch.split_off(records);
             active.parked = waiting.split_off(answers);
         }
         active.proposed = waiting;
@@ -505,10 +498,54 @@ impl Shell {
     }
 }
 
+/// Where a batch of `records` that begins at `base_offset` is cut, and how many of the requests that end at `ends` it
+/// answers: behind the first request that fills it, so that a request's records stay together. `None` if all of it goes.
+fn split_point(base_offset: Offset, ends: &[Offset], records: usize) -> Option<(usize, usize)> {
+    ends.iter()
+        .enumerate()
+        .map(|(at, end)| {
+            let taken = usize::try_from(end - base_offset).expect("requests end behind the base");
+            (taken, at + 1)
+        })
+        .find(|(taken, _)| *taken >= BATCH_RECORDS_MAX)
+        .filter(|(taken, _)| *taken < records)
+}
+
 fn answer(parked: Parked, last_offset: Offset) {
     // Nobody may be waiting any more.
     let _ = parked.reply.send(Ok(Handled {
         response: parked.response,
         last_offset,
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: Offset = 10_000;
+
+    #[test]
+    fn a_full_batch_is_cut_behind_a_request_even_when_a_tick_decided_something_before_it() {
+        // five records of a tick, then requests of 9,996 and of 3 records, then two of a tick
+        let ends = [100 + 5 + MAX - 4, 100 + 5 + MAX - 1];
+        assert_eq!(
+            split_point(100, &ends, 10_006),
+            Some((10_001, 1)),
+            "the first request's last record goes with its answer"
+        );
+    }
+
+    #[test]
+    fn what_fits_goes_in_one_batch() {
+        assert_eq!(split_point(100, &[101, 110], 12), None);
+        assert_eq!(split_point(100, &[], 20_000), None, "ticks alone");
+        assert_eq!(split_point(100, &[100 + MAX], 10_000), None);
+    }
+
+    #[test]
+    fn a_read_behind_the_cut_waits_for_the_next_batch() {
+        let ends = [100 + MAX, 100 + MAX, 100 + MAX + 7];
+        assert_eq!(split_point(100, &ends, 10_007), Some((10_000, 1)));
+    }
 }
