@@ -9,6 +9,7 @@ use super::{entry_codec, types};
 use bytes::Bytes;
 use kavka_common::{LeaderEpoch, SystemClock};
 use kavka_storage::LogConfig;
+use kavka_storage::testing::{Loss, SimVfs};
 use kavka_storage::vfs::{RealVfs, Vfs};
 use openraft::entry::{FromAppData, RaftEntry};
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
@@ -122,6 +123,37 @@ async fn indexes_and_offsets_are_found_again_after_a_restart() {
         .await
         .unwrap();
     assert_eq!(log.offsets(), (3, 6));
+}
+
+/// A process is killed between write and fsync, the next one starts on what the page cache holds, the power fails.
+#[test]
+fn what_the_log_is_opened_with_survives_a_power_loss() {
+    let dir = Path::new("/data/__cluster_metadata-0");
+    let open = |disk: &SimVfs| {
+        let clock = Arc::new(SystemClock::new());
+        MetadataLog::open(
+            Arc::new(disk.clone()),
+            dir,
+            LogConfig::default(),
+            clock,
+            None,
+        )
+        .unwrap()
+        .0
+    };
+    let disk = SimVfs::new();
+    disk.create_dir_all(dir).unwrap();
+    let killed = open(&disk);
+    killed
+        .append(
+            vec![records_entry(1, 0, 3)],
+            None,
+            &types::Membership::default(),
+        )
+        .unwrap();
+    drop(killed);
+    assert_eq!(open(&disk).offsets(), (0, 3));
+    assert_eq!(open(&disk.after_crash(Loss::Unsynced)).offsets(), (0, 3));
 }
 
 /// As `open`, but told of a snapshot that ends where the log starts.

@@ -1,6 +1,6 @@
 //! The log of `__cluster_metadata-0` with the raft index of each of its batches.
 //! Not here: what the engine wants of it (log_store.rs), snapshots (snapshot_file.rs), who may read it (observers.rs).
-//! One mutex, never held while fsyncing or across an await; the engine's task writes, anyone reads.
+//! One mutex, never held across an await, nor while fsyncing except to cut the log; the engine's task writes, anyone reads.
 //! Kafka: kafka.raft.KafkaMetadataLog (org.apache.kafka.raft.internals in 4.x); KIP-595, KIP-630.
 
 use super::entry_codec::{CodecError, decode_control, decode_entry, encode_entry, log_id};
@@ -129,6 +129,10 @@ impl MetadataLog {
             None => u64::try_from(log_start_offset).unwrap_or(0),
         };
         let membership = metadata_log.scan(first_index, log_start_offset, log_end_offset)?;
+        if log_start_offset < log_end_offset {
+            // What a killed process wrote is still in the page cache only; from here on the engine answers for it.
+            metadata_log.flush()?;
+        }
         Ok((metadata_log, membership))
     }
 
