@@ -128,6 +128,9 @@ impl ServerConfig {
         acted_on.extend(groups::ACTED_ON);
         acted_on.extend(OTHER_KEYS);
         let unacted = self.broker.unacted_keys(&acted_on);
+        if unacted.contains(&"authorizer.class.name") {
+            warn!(target: LOGGER, "authorizer.class.name is set, but this version has no authorizer: every client may do everything");
+        }
         if !unacted.is_empty() {
             info!(target: LOGGER, "Accepted, and without effect in this version: {}", unacted.join(", "));
         }
