@@ -239,9 +239,11 @@ impl RemoteController {
                 *lane = None;
                 self.forget(&address);
                 match error {
-                    ClientError::Lost { .. } | ClientError::TimedOut { .. }
-                        if !reused && !is_idempotent(request) =>
-                    {
+                    ClientError::Lost { .. } if !reused && !is_idempotent(request) => {
+                        Attempt::Failed(RemoteError::Lost(error))
+                    }
+                    // It arrived, and may be done yet.
+                    ClientError::TimedOut { .. } if !is_idempotent(request) => {
                         Attempt::Failed(RemoteError::Lost(error))
                     }
                     ClientError::Lost { .. }
