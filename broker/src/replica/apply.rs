@@ -69,9 +69,18 @@ impl ReplicaManager {
                     this.set_stray_aside(&tp, log);
                 }
             }
+            this.checkpoint_what_is_left();
         });
         // a join error means that the runtime is stopping
         let _ = set_aside.await;
+    }
+
+    /// A new log of the same name must not be opened with the offsets of one that is gone: with its log start a crash
+    /// would empty the new one.
+    fn checkpoint_what_is_left(&self) {
+        self.checkpoint_recovery_points();
+        self.checkpoint_log_starts();
+        self.checkpoint_high_watermarks();
     }
 
     fn set_stray_aside(&self, tp: &TopicPartition, mut log: Log) {
@@ -90,6 +99,9 @@ impl ReplicaManager {
         let mut doomed = Vec::new();
         for id in &changes.deletes {
             doomed.extend(self.delete(id));
+        }
+        if !changes.deletes.is_empty() {
+            self.checkpoint_what_is_left();
         }
         for change in changes.leaders.iter().chain(&changes.followers) {
             let partition = match self.host(change) {
@@ -164,6 +176,7 @@ impl ReplicaManager {
                 if let Ok(log) = log {
                     self.set_stray_aside(tp, log);
                 }
+                self.checkpoint_what_is_left();
                 Ok(None)
             }
             Some(_) => Ok(Some((log_dir, log?))),

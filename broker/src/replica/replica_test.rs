@@ -500,6 +500,33 @@ async fn topics_go_and_come_back_empty_under_another_id() {
 }
 
 #[tokio::test]
+async fn a_topic_made_anew_keeps_its_records_over_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let mut broker = Broker::with_topic(dir.path()).await;
+        broker.produce(batch(&["a", "b", "c"])).unwrap();
+        // the checkpoint says that the log starts at 3
+        let target = vec![(Ok(broker.partition()), 3)];
+        let deleted = broker.replicas.delete_records(target, 1000).await.remove(0);
+        assert_eq!(deleted.unwrap(), 3);
+        let remove = MetadataRecord::RemoveTopic(RemoveTopicRecord {
+            topic_id: topic_id(7),
+            ..Default::default()
+        });
+        broker.apply(&[remove]).await;
+        broker.apply(&topic("t", topic_id(9), &[1], &[1])).await;
+        broker.produce(batch(&["new"])).unwrap();
+    }
+    let mut broker = Broker::start(dir.path()).await;
+    broker.apply(&topic("t", topic_id(9), &[1], &[1])).await;
+    let results = fetch(&PARAMS, &[read_at(&broker.partition(), 0)]).await;
+    assert_eq!(
+        offsets_of(results[0].as_ref().unwrap()),
+        [(0, "new".into())]
+    );
+}
+
+#[tokio::test]
 async fn logs_without_topic_are_set_aside() {
     let dir = tempfile::tempdir().unwrap();
     {
