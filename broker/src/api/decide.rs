@@ -7,6 +7,7 @@ use crate::api::dispatch::{Authorization, CONTROLLER, ClusterOperation, Row};
 use crate::api::{RequestContext, envelope};
 use crate::controller::{ControllerError, ControllerHandle, refuse};
 use crate::quorum::Observers;
+use kavka_common::{BrokerEpoch, NodeId};
 use kavka_protocol::messages::*;
 use kavka_protocol::{AnyRequest, AnyResponse, ErrorCode, Request};
 use std::sync::Arc;
@@ -42,6 +43,21 @@ where
         .unwrap_or_default()
 }
 
+/// As every other request; and an accepted one ties the broker to its connection.
+async fn heartbeat(
+    controller: ControllerHandle,
+    context: RequestContext,
+    request: BrokerHeartbeatRequest,
+) -> BrokerHeartbeatResponse {
+    let connection_id = context.connection_id;
+    let broker = (NodeId(request.broker_id), BrokerEpoch(request.broker_epoch));
+    let response = handle(controller.clone(), context, request).await;
+    if ErrorCode::from(response.error_code) == ErrorCode::None {
+        controller.heard(connection_id, broker.0, broker.1);
+    }
+    response
+}
+
 fn row<R>(controller: &ControllerHandle, authorization: Authorization) -> Row
 where
     R: Request + Into<AnyRequest> + Send + 'static,
@@ -73,7 +89,12 @@ pub fn rows(controller: &ControllerHandle, observers: &Arc<Observers>) -> Vec<Ro
         row::<UpdateFeaturesRequest>(controller, alter()),
         row::<UnregisterBrokerRequest>(controller, alter()),
         row::<BrokerRegistrationRequest>(controller, action()),
-        row::<BrokerHeartbeatRequest>(controller, action()),
+        Row::later(CONTROLLER, action(), {
+            let controller = controller.clone();
+            move |context, request: BrokerHeartbeatRequest| {
+                heartbeat(controller.clone(), context, request)
+            }
+        }),
         row::<AlterPartitionRequest>(controller, action()),
         row::<AllocateProducerIdsRequest>(controller, action()),
         row::<AssignReplicasToDirsRequest>(controller, action()),

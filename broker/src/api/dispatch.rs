@@ -125,10 +125,14 @@ pub struct ApiTable {
     rows: BTreeMap<i16, Row>,
     api_versions: ApiVersionsAnswer,
     greeter: Option<Greeter>,
+    on_closed: Option<OnClosed>,
     clock: Arc<dyn Clock>,
     refused: RateLimit,
     anonymous: Principal,
 }
+
+/// Hears of connections that are closed, by their ids.
+pub type OnClosed = Box<dyn Fn(u64) + Send + Sync>;
 
 /// Tells other protocols on the same port from Kafka's.
 pub type Greeter = Box<dyn Fn(&ConnectionInfo, &[u8]) -> Greeting + Send + Sync>;
@@ -153,10 +157,17 @@ impl ApiTable {
             rows: by_key,
             api_versions,
             greeter: None,
+            on_closed: None,
             clock,
             refused: RateLimit::per_second(5),
             anonymous: Principal::anonymous(),
         }
+    }
+
+    /// Somebody wants to know of closed connections.
+    pub fn with_on_closed(mut self, on_closed: OnClosed) -> ApiTable {
+        self.on_closed = Some(on_closed);
+        self
     }
 
     /// The listener is ZooKeeper's client port too.
@@ -261,6 +272,12 @@ impl Dispatch for ApiTable {
         match &self.greeter {
             Some(greeter) => greeter(connection, first_bytes),
             None => Greeting::Kafka,
+        }
+    }
+
+    fn closed(&self, connection: &ConnectionInfo) {
+        if let Some(on_closed) = &self.on_closed {
+            on_closed(connection.id);
         }
     }
 }

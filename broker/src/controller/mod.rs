@@ -6,11 +6,14 @@
 
 mod bootstrap;
 mod channel;
+mod liveness;
 mod refusal;
 mod registration;
 mod remote;
 mod shell;
 
+#[cfg(test)]
+mod remote_test;
 #[cfg(test)]
 mod shell_test;
 

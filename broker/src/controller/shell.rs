@@ -4,6 +4,7 @@
 //! One task; owns `Soft` and the image with the records in flight, and drops both on losing leadership.
 //! Kafka: QuorumController (its event queue, deferredEventQueue, claim and renounce); KIP-500, KIP-631.
 
+use super::liveness::{BrokerConnections, is_gone};
 use crate::quorum::{AppliedBatch, MetadataQuorum, OnFatal, QuorumAppendError, QuorumLeader};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -77,6 +78,7 @@ pub struct ControllerHandle {
     commands: mpsc::Sender<Command>,
     active: watch::Receiver<Option<LeaderEpoch>>,
     quorum: Arc<dyn MetadataQuorum>,
+    connections: Arc<BrokerConnections>,
 }
 
 impl ControllerHandle {
@@ -92,6 +94,7 @@ impl ControllerHandle {
             commands,
             active,
             quorum: Arc::clone(&quorum),
+            connections: Arc::default(),
         };
         let shell = Shell {
             core: Controller::new(settings.config),
@@ -142,6 +145,41 @@ impl ControllerHandle {
                 broker_epoch,
             })
             .await;
+    }
+
+    /// A broker's heartbeat was accepted over this connection.
+    pub fn heard(&self, connection_id: u64, broker_id: NodeId, broker_epoch: BrokerEpoch) {
+        self.connections
+            .heard(connection_id, broker_id, broker_epoch);
+    }
+
+    /// A connection to this node is closed. If a broker heartbeat over it and nothing listens at its addresses any
+    /// more, its process is gone, and it is fenced without waiting for its session to lapse.
+    pub fn connection_closed(&self, connection_id: u64) {
+        let Some((broker_id, broker_epoch)) = self.connections.closed(connection_id) else {
+            return;
+        };
+        if self.active.borrow().is_none() {
+            return;
+        }
+        // None while the process stops, when there is nobody left to tell.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let handle = self.clone();
+        runtime.spawn(async move {
+            let image = handle.quorum.image();
+            let registration = image
+                .cluster
+                .broker(broker_id)
+                .filter(|broker| broker.broker_epoch == broker_epoch && !broker.fenced);
+            if let Some(broker) = registration
+                && is_gone(broker).await
+            {
+                info!(target: LOGGER, "the connection of broker {broker_id} dropped and its listeners refuse connections: fencing it");
+                handle.fence(broker_id, broker_epoch).await;
+            }
+        });
     }
 
     /// Where the leader of the quorum listens, if it is another node and known.

@@ -21,16 +21,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(20);
-const CLUSTER: &str = "hIBIL8OqS2ulyPPIzOwweg";
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const CLUSTER: &str = "hIBIL8OqS2ulyPPIzOwweg";
 
-struct Node {
-    quorum: Arc<QuorumNode>,
-    channel: Arc<ControllerChannel>,
-    cache: Arc<MetadataCache>,
+pub(super) struct Node {
+    pub(super) quorum: Arc<QuorumNode>,
+    pub(super) channel: Arc<ControllerChannel>,
+    pub(super) cache: Arc<MetadataCache>,
 }
 
-async fn start(dir: &Path) -> Node {
+pub(super) async fn start(dir: &Path) -> Node {
     let clock = Arc::new(SystemClock::new());
     let quorum = QuorumNode::open(
         QuorumSettings {
@@ -44,7 +44,7 @@ async fn start(dir: &Path) -> Node {
             fetch_timeout_ms: 2000,
             bytes_between_snapshots: u64::MAX,
             snapshot_interval_ms: 0,
-            retention_bytes: -1,
+            retention_bytes: 0,
             log: LogConfig::default(),
         },
         Arc::new(RealVfs),
@@ -85,7 +85,7 @@ async fn start(dir: &Path) -> Node {
 
 impl Node {
     /// Registers broker 1 and lets it serve; gives its epoch.
-    async fn join(&self, incarnation: u8) -> i64 {
+    pub(super) async fn join(&self, incarnation: u8) -> i64 {
         let registered = self
             .channel
             .call(BrokerRegistrationRequest {
@@ -130,7 +130,7 @@ impl Node {
         epoch
     }
 
-    async fn create(&self, name: &str) -> (i16, Option<i64>) {
+    pub(super) async fn create(&self, name: &str) -> (i16, Option<i64>) {
         let request = CreateTopicsRequest {
             topics: vec![create_topics_request::CreatableTopic {
                 name: name.into(),

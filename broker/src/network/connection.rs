@@ -55,6 +55,9 @@ pub trait Dispatch: Send + Sync + 'static {
     fn greet(&self, _connection: &Arc<ConnectionInfo>, _first_bytes: &[u8]) -> Greeting {
         Greeting::Kafka
     }
+
+    /// The connection is gone.
+    fn closed(&self, _connection: &ConnectionInfo) {}
 }
 
 /// Why a connection ended; for the log and the counters.
@@ -90,8 +93,21 @@ pub(crate) enum Closed {
     Io(#[from] io::Error),
 }
 
+/// Tells the handlers of the end, however the task ends.
+struct EndNotice {
+    info: Arc<ConnectionInfo>,
+    dispatch: Arc<dyn Dispatch>,
+}
+
+impl Drop for EndNotice {
+    fn drop(&mut self) {
+        self.dispatch.closed(&self.info);
+    }
+}
+
 /// The state of the task.
 pub(crate) struct Connection {
+    _end: EndNotice,
     stream: TcpStream,
     info: Arc<ConnectionInfo>,
     dispatch: Arc<dyn Dispatch>,
@@ -139,6 +155,10 @@ impl Connection {
         shared: Arc<NetworkShared>,
     ) -> Self {
         Connection {
+            _end: EndNotice {
+                info: Arc::clone(&info),
+                dispatch: Arc::clone(&dispatch),
+            },
             stream,
             info,
             dispatch,

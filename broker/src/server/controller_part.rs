@@ -119,6 +119,10 @@ impl ControllerPart {
             ApiVersionsAnswer::new(move || Features::of(&quorum.image())),
             Arc::clone(clock),
         )
+        .with_on_closed({
+            let handle = self.handle.clone();
+            Box::new(move |connection_id| handle.connection_closed(connection_id))
+        })
     }
 
     pub async fn stop(self) {
