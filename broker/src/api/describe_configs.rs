@@ -163,7 +163,6 @@ fn shown(one: Described, include_synonyms: bool) -> DescribeConfigsResourceResul
                 ..Default::default()
             })
             .collect(),
-        documentation: None,
         config_type: one.kind.map_or(0, kavka_config::Kind::wire_type),
         documentation: None,
         ..Default::default()

@@ -89,7 +89,9 @@ pub fn quorum_row(observers: Option<Arc<Observers>>, forwarding: &Forwarding) ->
             async move {
                 match observers {
                     // Only the leader knows how far the others are.
-                    Some(observers) if observers.leads() => observers.describe(context.api_version, &request),
+                    Some(observers) if observers.leads() => {
+                        observers.describe(context.api_version, &request)
+                    }
                     Some(_) | None => forwarding.forward(context, request).await,
                 }
             }

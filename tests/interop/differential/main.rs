@@ -165,6 +165,7 @@ async fn main() -> ExitCode {
         excused: BTreeSet::new(),
         asked: BTreeSet::new(),
     };
+    #[allow(clippy::disallowed_methods)] // tells how long the whole took
     let started = Instant::now();
     let wanted = |family: &str| only.is_empty() || only.iter().any(|name| name == family);
     duel.prepare().await;
