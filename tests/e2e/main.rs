@@ -5,7 +5,18 @@
 // Tests of processes and files: the seams are for the programs under test.
 #![allow(clippy::disallowed_methods)]
 
+mod bad_starts;
+#[cfg(feature = "rdkafka")]
+mod crash;
+#[cfg(feature = "rdkafka")]
+mod damage;
 mod faults;
+#[cfg(feature = "rdkafka")]
+mod full_disk;
+#[cfg(feature = "rdkafka")]
+mod load;
+#[cfg(feature = "rdkafka")]
+mod stop;
 #[cfg(feature = "rdkafka")]
 mod walkthrough_kraft;
 #[cfg(feature = "rdkafka")]
@@ -13,6 +24,7 @@ mod walkthrough_places;
 #[cfg(feature = "rdkafka")]
 mod walkthrough_zookeeper;
 
+#[cfg(feature = "rdkafka")]
 use kavka_testkit::Sandbox;
 use std::path::Path;
 
@@ -21,6 +33,7 @@ fn text(path: &Path) -> String {
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
+#[cfg(feature = "rdkafka")]
 /// Lines, sorted: for the records of a topic with several partitions.
 fn sorted_lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
@@ -55,6 +68,32 @@ fn consume(sandbox: &Sandbox, bootstrap: &str, topic: &str, count: usize) -> Str
                 "--topic",
                 topic,
                 "--from-beginning",
+                "--max-messages",
+                &count,
+                "--timeout-ms",
+                "30000",
+            ],
+        )
+        .success()
+}
+
+/// Reads the beginning of a partition without a group, which would need `__consumer_offsets`.
+#[cfg(feature = "rdkafka")]
+#[track_caller]
+fn read_partition(sandbox: &Sandbox, bootstrap: &str, topic: &str, count: usize) -> String {
+    let count = count.to_string();
+    sandbox
+        .tool(
+            "kafka-console-consumer",
+            &[
+                "--bootstrap-server",
+                bootstrap,
+                "--topic",
+                topic,
+                "--partition",
+                "0",
+                "--offset",
+                "earliest",
                 "--max-messages",
                 &count,
                 "--timeout-ms",
