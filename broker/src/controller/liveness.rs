@@ -31,6 +31,12 @@ impl BrokerConnections {
         }
     }
 
+    /// Whether the broker heartbeats over any connection.
+    pub fn vouches_for(&self, broker_id: NodeId, broker_epoch: BrokerEpoch) -> bool {
+        let broker = (broker_id, broker_epoch);
+        self.seen.lock().values().any(|other| *other == broker)
+    }
+
     /// The connection is closed; gives the broker that heartbeat over it, unless it does so over another one too.
     pub fn closed(&self, connection_id: u64) -> Option<(NodeId, BrokerEpoch)> {
         let mut seen = self.seen.lock();
@@ -38,6 +44,16 @@ impl BrokerConnections {
         (!seen.values().any(|other| *other == broker)).then_some(broker)
     }
 }
+
+/// Pauses before each probe. A process that dies closes its connections and its listeners one after the other, so the
+/// first look may come too early.
+pub const PROBE_PAUSES: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+    Duration::from_millis(1500),
+];
 
 /// Whether no process listens where the broker said that it does. Only a refusal counts: silence may be the network's.
 pub async fn is_gone(broker: &BrokerRegistration) -> bool {

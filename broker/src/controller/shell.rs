@@ -4,7 +4,7 @@
 //! One task; owns `Soft` and the image with the records in flight, and drops both on losing leadership.
 //! Kafka: QuorumController (its event queue, deferredEventQueue, claim and renounce); KIP-500, KIP-631.
 
-use super::liveness::{BrokerConnections, is_gone};
+use super::liveness::{BrokerConnections, PROBE_PAUSES, is_gone};
 use crate::quorum::{AppliedBatch, MetadataQuorum, OnFatal, QuorumAppendError, QuorumLeader};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -168,16 +168,24 @@ impl ControllerHandle {
         };
         let handle = self.clone();
         runtime.spawn(async move {
-            let image = handle.quorum.image();
-            let registration = image
-                .cluster
-                .broker(broker_id)
-                .filter(|broker| broker.broker_epoch == broker_epoch && !broker.fenced);
-            if let Some(broker) = registration
-                && is_gone(broker).await
-            {
-                info!(target: LOGGER, "the connection of broker {broker_id} dropped and its listeners refuse connections: fencing it");
-                handle.fence(broker_id, broker_epoch).await;
+            for pause in PROBE_PAUSES {
+                tokio::time::sleep(pause).await;
+                let image = handle.quorum.image();
+                let registration = image
+                    .cluster
+                    .broker(broker_id)
+                    .filter(|broker| broker.broker_epoch == broker_epoch && !broker.fenced);
+                let Some(broker) = registration else {
+                    return;
+                };
+                if handle.connections.vouches_for(broker_id, broker_epoch) {
+                    return;
+                }
+                if is_gone(broker).await {
+                    info!(target: LOGGER, "the connection of broker {broker_id} dropped and its listeners refuse connections: fencing it");
+                    handle.fence(broker_id, broker_epoch).await;
+                    return;
+                }
             }
         });
     }
