@@ -60,7 +60,8 @@ pub struct GroupDescription {
     pub target_assignment_epoch: Option<i32>,
 }
 
-/// The groups of consumers of all brokers, sorted by id. Filters that are not empty are the broker's to apply.
+/// The groups of consumers of all brokers, in the order in which they tell them, each once. Filters that are not empty
+/// are the brokers' to apply.
 pub async fn list_consumer_groups(
     cluster: &mut Cluster,
     states: &[&str],
@@ -68,7 +69,8 @@ pub async fn list_consumer_groups(
 ) -> Result<Vec<GroupListing>, ClientError> {
     cluster.metadata("findAllBrokers", Some(&[])).await?;
     let nodes: Vec<NodeId> = cluster.brokers().keys().copied().collect();
-    let mut found = BTreeMap::new();
+    let mut found: Vec<GroupListing> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let strings = |values: &[&str]| values.iter().map(|value| StrBytes::from(*value)).collect();
     for node in nodes {
         let answer = cluster
@@ -93,19 +95,24 @@ pub async fn list_consumer_groups(
         for group in answer.groups {
             let protocol_type: &str = &group.protocol_type;
             if protocol_type.is_empty() || protocol_type == CONSUMER {
-                found.insert(
-                    group.group_id.to_string(),
-                    GroupListing {
-                        group_id: group.group_id.to_string(),
-                        protocol_type: group.protocol_type.to_string(),
-                        state: group.group_state.to_string(),
-                        group_type: group.group_type.to_string(),
-                    },
-                );
+                let listing = GroupListing {
+                    group_id: group.group_id.to_string(),
+                    protocol_type: group.protocol_type.to_string(),
+                    state: group.group_state.to_string(),
+                    group_type: group.group_type.to_string(),
+                };
+                // While a group moves, two brokers may list it; the later word counts.
+                match known.get(&listing.group_id) {
+                    Some(index) => found[*index] = listing,
+                    None => {
+                        known.insert(listing.group_id.clone(), found.len());
+                        found.push(listing);
+                    }
+                }
             }
         }
     }
-    Ok(found.into_values().collect())
+    Ok(found)
 }
 
 const LIST_TYPES_FROM: i16 = 5;
