@@ -21,6 +21,7 @@ use kavka_protocol::messages::{MetadataRequest, MetadataResponse};
 use kavka_protocol::{ErrorCode, StrBytes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the handler needs.
 #[derive(Clone)]
@@ -31,20 +32,40 @@ pub struct MetadataApi {
     pub auto_create: Arc<AutoTopicCreation>,
 }
 
+/// How long an answer without any broker is held back. A client that comes back to a cluster of one while that is
+/// starting would forget its only broker; librdkafka then has nobody to ask any more, and stands still.
+const BROKERS_WITHIN: Duration = Duration::from_secs(2);
+
+fn has_brokers(image: &MetadataImage) -> bool {
+    image.cluster.unfenced_brokers().next().is_some()
+}
+
 /// Errors of topics that could not be created, by name.
 pub type CreationErrors = BTreeMap<String, ErrorCode>;
 
 impl MetadataApi {
     pub fn handle(&self, context: RequestContext, request: MetadataRequest) -> Pending {
-        let missing = self.missing_topics(&request, context.api_version);
-        if missing.is_empty() {
+        let is_known = has_brokers(&self.cache.image());
+        if is_known
+            && self
+                .missing_topics(&request, context.api_version)
+                .is_empty()
+        {
             let response = self.answer(&context, &request, &CreationErrors::new());
             return context.ready(&response);
         }
         let api = self.clone();
         let asked = context.clone();
         context.later(async move {
-            let errors = api.auto_create.create(&missing).await;
+            if !is_known {
+                // It may be that nobody serves: then that is the answer.
+                let _ = api.cache.wait_until(has_brokers, BROKERS_WITHIN).await;
+            }
+            let missing = api.missing_topics(&request, asked.api_version);
+            let errors = match missing.is_empty() {
+                true => CreationErrors::new(),
+                false => api.auto_create.create(&missing).await,
+            };
             api.answer(&asked, &request, &errors)
         })
     }

@@ -58,6 +58,17 @@ impl MetadataCache {
         }
     }
 
+    /// Waits until the image is as wanted. False: it did not get there in time.
+    pub async fn wait_until(
+        &self,
+        wanted: impl Fn(&MetadataImage) -> bool,
+        timeout: Duration,
+    ) -> bool {
+        let mut published = self.published.subscribe();
+        let seen = published.wait_for(|_| wanted(&self.image.load()));
+        matches!(tokio::time::timeout(timeout, seen).await, Ok(Ok(_)))
+    }
+
     /// Replaces the image; for the loader, and for tests of what reads the cache.
     pub fn publish(&self, image: MetadataImage) {
         let offset = image.last_offset;
