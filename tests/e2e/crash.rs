@@ -78,7 +78,7 @@ impl Bounds {
             .expect("the data")
             .filter_map(|folder| {
                 let name = folder.ok()?.file_name().to_str()?.to_owned();
-                name.starts_with("exactly-").then_some(name)
+                (name.starts_with("exactly-") || name.starts_with("leader-")).then_some(name)
             });
         let bounds = folders.map(|name| {
             let segments = segments(&data.join(&name));
@@ -121,12 +121,10 @@ fn killed_twenty_times_under_load() {
     let broker = busy_broker(&sandbox);
     let mut server = broker.start(&sandbox);
     create_topic(&sandbox, &broker, "exactly", &[]);
+    create_topic(&sandbox, &broker, "leader", &[]);
     let bootstrap = broker.bootstrap();
-    let loads = [(
-        "exactly",
-        Kind::Idempotent,
-        Load::start(&bootstrap, "exactly", Kind::Idempotent, &[]),
-    )];
+    let loads = [("exactly", Kind::Idempotent), ("leader", Kind::Leader)]
+        .map(|(topic, kind)| (topic, kind, Load::start(&bootstrap, topic, kind, &[])));
     let mut spared = 0;
     for round in 0..20 {
         let goals = loads
