@@ -513,3 +513,34 @@ fn a_flush_says_nothing_about_what_came_after_a_truncation() {
     log.complete_flush(ticket);
     assert_eq!(log.recovery_point(), 6);
 }
+
+/// Killed between write and fsync, started again, flushed, and only then the power fails.
+#[test]
+fn what_a_killed_process_left_is_durable_after_the_next_ones_flush() {
+    let vfs = SimVfs::new();
+    let (mut killed, _) = open_with(&vfs, &Model::default(), false).unwrap();
+    for (epoch, sequence) in [(1, 0), (2, 2), (4, 4)] {
+        let bytes = producer_batch(3, 0, sequence, 2, NOW_MS);
+        killed
+            .append_as_leader(&bytes, LeaderEpoch(epoch), AppendOrigin::Client, NOW_MS)
+            .unwrap();
+        killed.roll(NOW_MS).unwrap();
+    }
+    drop(killed);
+    let (mut next, _) = open_with(&vfs, &Model::default(), false).unwrap();
+    let ticket = next.begin_flush().unwrap();
+    ticket.run().unwrap();
+    next.complete_flush(ticket);
+    let model = Model {
+        stored_recovery_point: next.recovery_point(),
+        ..Model::default()
+    };
+    let (found, _) = open_with(&vfs.after_crash(Loss::Unsynced), &model, false).unwrap();
+    assert_eq!(found.log_end_offset(), 6);
+    assert_eq!(
+        found.leader_epochs().entries(),
+        next.leader_epochs().entries()
+    );
+    let sequence = |log: &Log| log.producer_state().producer(ProducerId(3)).copied();
+    assert_eq!(sequence(&found), sequence(&next));
+}

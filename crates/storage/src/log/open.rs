@@ -126,6 +126,11 @@ impl Log {
         log.recover(&options, &mut report)?;
         log.settle_start(&options)?;
         log.settle_epochs(stored_epochs)?;
+        if !options.clean_shutdown && log.size_bytes() > 0 {
+            // A process that was killed left these to its next flush: the first one of this process makes up for it.
+            log.dir_changes += 1;
+            log.epochs_unsynced = true;
+        }
         log.recovery_point = options.recovery_point.clamp(0, log.log_end_offset);
         log.high_watermark = log.log_start_offset;
         assert!(log.log_start_offset <= log.log_end_offset);
