@@ -1,5 +1,6 @@
 //! Whole servers in one process, on ephemeral ports: start on an empty directory, restart, refusals, the ZooKeeper era.
-//! Not here: programs, arguments, signals (tests of the whole distribution).
+//! Not here: programs, arguments, signals (tests/e2e).
+//! Kafka: kafka.server.KafkaRaftServer and its tests.
 
 use kavka_broker::network::ListenerKind;
 use kavka_broker::program::Program;

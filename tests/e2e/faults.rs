@@ -1,5 +1,6 @@
 //! Faults under a running broker: what it does when the machine takes away what it stands on.
-//! Not here: faults of one log (crates/storage has a simulated disk for that). Kafka: LogManager.handleLogDirFailure.
+//! Not here: faults of one log (crates/storage has a simulated disk for that).
+//! Kafka: LogManager.handleLogDirFailure.
 
 use kavka_testkit::Sandbox;
 

@@ -1,5 +1,6 @@
 //! SIGTERM under load: everything is closed in order, the marker of a clean stop comes last, and nothing needs recovery.
-//! Not here: kill -9 (crash), the stop commands (walkthrough_*). Fault F06. Kafka: KafkaRaftServer.shutdown; KIP-966.
+//! Not here: kill -9 (crash), the stop commands (walkthrough_*). Fault F06.
+//! Kafka: KafkaRaftServer.shutdown; KIP-966.
 
 use crate::crash::{busy_broker, create_topic};
 use crate::load::{Kind, Load, PARTITIONS, judge, numbers};

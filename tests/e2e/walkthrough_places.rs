@@ -1,5 +1,6 @@
 //! Where the programs are started from: a folder with spaces, a link, the search path, another directory.
-//! Not here: what they do then (walkthrough_kraft). Kafka: bin/*.sh, where each of these has failed its users; wishes.md.
+//! Not here: what they do then (walkthrough_kraft).
+//! Kafka: bin/*.sh, where each of these has failed its users; wishes.md.
 
 use crate::walkthrough_kraft::{all_there, first_steps};
 use kavka_testkit::sandbox::{built_programs, workspace};
