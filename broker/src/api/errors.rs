@@ -46,7 +46,9 @@ impl WireError for InvalidBatch {
             InvalidBatchKind::NotOneBatch | InvalidBatchKind::InvalidRecord => {
                 ErrorCode::InvalidRecord
             }
-            InvalidBatchKind::CorruptMessage => ErrorCode::CorruptMessage,
+            InvalidBatchKind::CorruptMessage | InvalidBatchKind::Unreadable => {
+                ErrorCode::CorruptMessage
+            }
             InvalidBatchKind::MessageTooLarge => ErrorCode::MessageTooLarge,
             InvalidBatchKind::InvalidTimestamp => ErrorCode::InvalidTimestamp,
             InvalidBatchKind::UnsupportedCompressionType => ErrorCode::UnsupportedCompressionType,

@@ -186,10 +186,11 @@ fn refused(index: i32, error: ErrorCode) -> PartitionProduceResponse {
     }
 }
 
-/// Only a refusal that names records carries its text; a client says the others in its own words.
+/// Only a refusal that names records, or of bytes that are no batches, carries its text; a client says the others in
+/// its own words.
 /// Kafka: ReplicaManager.appendRecordsToLeader, LogAppendResult.hasCustomErrorMessage.
 fn explain(refused: &mut PartitionProduceResponse, invalid: &InvalidBatch) {
-    if invalid.record_errors.is_empty() {
+    if invalid.record_errors.is_empty() && invalid.kind != InvalidBatchKind::Unreadable {
         return;
     }
     refused.error_message = Some(invalid.message.as_str().into());
@@ -301,6 +302,10 @@ mod tests {
         assert_eq!(
             refuse(InvalidBatchKind::MessageTooLarge, Vec::new()),
             (None, 0)
+        );
+        assert_eq!(
+            refuse(InvalidBatchKind::Unreadable, Vec::new()),
+            (Some("why".into()), 0)
         );
         let record = RecordError {
             batch_index: 3,

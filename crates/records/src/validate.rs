@@ -86,6 +86,8 @@ impl ProduceRules<'_> {
 pub enum InvalidBatchKind {
     /// The bytes are not exactly one whole batch of magic 2. Kafka answers this as an invalid record too.
     NotOneBatch,
+    /// The bytes cannot even be walked as batches: Kafka's iterator throws CorruptRecordException, and its words reach the client.
+    Unreadable,
     InvalidRecord,
     CorruptMessage,
     MessageTooLarge,
@@ -251,13 +253,13 @@ fn single_batch(bytes: &[u8]) -> Result<RecordBatch<'_>, InvalidBatch> {
         Ok(batch) => batch,
         Err(BatchError::UnsupportedMagic(magic)) if !(0..=MAGIC_V2).contains(&magic) => {
             return Err(InvalidBatch::new(
-                InvalidBatchKind::CorruptMessage,
+                InvalidBatchKind::Unreadable,
                 format!("Invalid magic found in record: {magic}"),
             ));
         }
         Err(BatchError::InvalidLength(length)) if length < RECORD_OVERHEAD_V0_BYTES => {
             return Err(InvalidBatch::new(
-                InvalidBatchKind::CorruptMessage,
+                InvalidBatchKind::Unreadable,
                 format!(
                     "Record size {length} is less than the minimum record overhead ({RECORD_OVERHEAD_V0_BYTES})"
                 ),

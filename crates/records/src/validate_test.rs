@@ -85,7 +85,7 @@ fn framing_errors_have_their_kinds() {
     let mut short = good.clone();
     short[11] = 10;
     for bytes in [&unknown, &short] {
-        assert_eq!(kind(bytes, &rules), InvalidBatchKind::CorruptMessage);
+        assert_eq!(kind(bytes, &rules), InvalidBatchKind::Unreadable);
     }
     let mut corrupt = good.clone();
     let last = corrupt.len() - 1;
