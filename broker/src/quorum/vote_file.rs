@@ -5,6 +5,7 @@
 
 use super::types::Vote;
 use kavka_common::Uuid;
+use kavka_common::guards::{Guard, holds};
 use kavka_storage::StorageError;
 use kavka_storage::vfs::{self, Durability, Vfs};
 use openraft::LeaderId;
@@ -45,13 +46,12 @@ impl VoteFile {
 
     /// Replaces the file; on return it survives a power loss.
     pub fn write(&self, vote: &Vote) -> Result<(), StorageError> {
-        vfs::replace_file(
-            &*self.vfs,
-            &self.path,
-            format(vote).as_bytes(),
-            Durability::Synced,
-        )
-        .map_err(|error| StorageError::io("writing", &self.path, error))
+        let durability = match holds(Guard::DurableVote) {
+            true => Durability::Synced,
+            false => Durability::PageCache,
+        };
+        vfs::replace_file(&*self.vfs, &self.path, format(vote).as_bytes(), durability)
+            .map_err(|error| StorageError::io("writing", &self.path, error))
     }
 }
 

@@ -33,18 +33,11 @@ impl ReplicaManager {
         if *self.stopping.borrow() {
             return LocalReplicaChanges::default();
         }
-        let changes = delta.local_changes(self.context.local, after);
         // first the image: whoever asks meanwhile is told to come again, not that there is no such topic
         self.image.store(Arc::new(after.clone()));
         let this = Arc::clone(self);
         let (delta, after) = (delta.clone(), after.clone());
-        let applied = tokio::task::spawn_blocking(move || {
-            let doomed = this.apply_changes(&changes, &after);
-            this.apply_configs(&delta, &after);
-            this.apply_brokers(&delta, &after);
-            (changes, doomed)
-        });
-        match applied.await {
+        match tokio::task::spawn_blocking(move || this.apply_blocking(&delta, &after)).await {
             Ok((changes, doomed)) => {
                 for (path, delay_ms) in doomed {
                     self.remove_later(path, delay_ms);
@@ -56,6 +49,21 @@ impl ReplicaManager {
         }
     }
 
+    /// What `apply` does, on a thread that may block. Gives the folders that are to be removed and after how many
+    /// milliseconds, too.
+    pub fn apply_blocking(
+        &self,
+        delta: &MetadataDelta,
+        after: &MetadataImage,
+    ) -> (LocalReplicaChanges, Vec<(PathBuf, i64)>) {
+        let changes = delta.local_changes(self.context.local, after);
+        self.image.store(Arc::new(after.clone()));
+        let doomed = self.apply_changes(&changes, after);
+        self.apply_configs(delta, after);
+        self.apply_brokers(delta, after);
+        (changes, doomed)
+    }
+
     /// After the first whole image: logs that it does not know are set aside.
     pub async fn set_strays_aside(self: &Arc<Self>) {
         let _one_at_a_time = self.applying.lock().await;
@@ -63,16 +71,18 @@ impl ReplicaManager {
             return;
         }
         let this = Arc::clone(self);
-        let set_aside = tokio::task::spawn_blocking(move || {
-            for (tp, found) in std::mem::take(&mut *this.unclaimed.lock()) {
-                if let Ok(log) = found.log {
-                    this.set_stray_aside(&tp, log);
-                }
-            }
-            this.checkpoint_what_is_left();
-        });
         // a join error means that the runtime is stopping
-        let _ = set_aside.await;
+        let _ = tokio::task::spawn_blocking(move || this.set_strays_aside_blocking()).await;
+    }
+
+    /// What `set_strays_aside` does once there is an image, on a thread that may block.
+    pub fn set_strays_aside_blocking(&self) {
+        for (tp, found) in std::mem::take(&mut *self.unclaimed.lock()) {
+            if let Ok(log) = found.log {
+                self.set_stray_aside(&tp, log);
+            }
+        }
+        self.checkpoint_what_is_left();
     }
 
     /// A new log of the same name must not be opened with the offsets of one that is gone: with its log start a crash

@@ -219,16 +219,19 @@ impl ReplicaManager {
         })
     }
 
-    /// All partitions that are online.
+    /// All partitions that are online, in the order of their names: what is done to each of them is done in an order
+    /// that a second run repeats.
     pub fn partitions(&self) -> Vec<Arc<Partition>> {
         let topics = self.topics.read();
         let hosted = topics.values().flat_map(|topic| topic.partitions.values());
-        hosted
+        let mut partitions: Vec<Arc<Partition>> = hosted
             .filter_map(|hosted| match hosted {
                 Hosted::Online(partition) => Some(Arc::clone(partition)),
                 Hosted::Offline(_) => None,
             })
-            .collect()
+            .collect();
+        partitions.sort_by(|a, b| a.topic_partition().cmp(b.topic_partition()));
+        partitions
     }
 
     /// The settings of a topic as the metadata has them now.

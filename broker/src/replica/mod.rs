@@ -24,7 +24,8 @@ pub use log_dirs::{DirDescription, ReplicaSize};
 pub use manager::{LeaderEndpoint, LeaderHint, ReplicaManager};
 pub use offsets::{FoundOffset, OffsetSpec, find_offset};
 pub use partition::{
-    Appended, FetchIsolation, FetchingReplica, IsrProposal, Partition, PartitionRead, ReadRequest,
+    Appended, FetchIsolation, FetchingReplica, IsrProposal, Partition, PartitionRead,
+    PartitionView, ReadRequest, ViewedRole,
 };
 pub use producer_ids::{NoProducerIds, ProducerIdBlock, ProducerIdSource, ProducerIds};
 pub use purgatory::Waiter;

@@ -32,6 +32,16 @@ impl ReplicaManager {
         all.join_all().await;
     }
 
+    /// What `recover` does, one log after the other on a thread that may block.
+    pub fn recover_blocking(&self) {
+        for (at, dir) in self.dirs.dirs.iter().enumerate() {
+            let logs = dir.logs().iter();
+            for tp in logs.filter(|tp| *tp.topic != *CLUSTER_METADATA_TOPIC) {
+                self.recover_log(at, tp.clone(), dir.path().into());
+            }
+        }
+    }
+
     async fn recover_dir(self: Arc<Self>, at: usize) {
         let dir = &self.dirs.dirs[at];
         let log_dir: Arc<Path> = dir.path().into();
@@ -98,6 +108,12 @@ impl ReplicaManager {
         if let Err(e) = closed {
             tracing::error!(target: "kafka.log.LogManager", "Closing the logs failed: {e}");
         }
+    }
+
+    /// What `shutdown` does, on a thread that may block.
+    pub fn shutdown_blocking(&self, broker_epoch: Option<BrokerEpoch>) {
+        self.stopping.send_replace(true);
+        self.close_all(broker_epoch);
     }
 
     fn close_all(&self, broker_epoch: Option<BrokerEpoch>) {

@@ -4,12 +4,14 @@
 //! Kafka: org.apache.kafka.common.{TopicPartition, Uuid}, server-common; KIP-516, KIP-631.
 
 pub mod clock;
+pub mod guards;
 pub mod ids;
 pub mod region;
 pub mod topic;
 pub mod uuid;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use guards::Guard;
 pub use ids::{
     BrokerEpoch, BrokerId, ControllerEpoch, GroupEpoch, LeaderEpoch, MemberEpoch, NodeId, Offset,
     PartitionEpoch, ProducerEpoch, ProducerId,

@@ -2,6 +2,7 @@
 //! Not here: fetching, the log.
 //! Runs inside the partition's owner. Kafka: AbstractFetcherThread.getOffsetTruncationState; KIP-101, KIP-279, KIP-595.
 
+use kavka_common::guards::{Guard, holds};
 use kavka_common::{LeaderEpoch, NodeId, Offset};
 
 /// The end of an epoch in somebody's log: the largest epoch not above the one asked for, and where it ends.
@@ -64,6 +65,9 @@ impl Follower {
             to_offset,
             complete: true,
         };
+        if !holds(Guard::TruncateByEpoch) {
+            return complete(self.high_watermark.min(log_end_offset));
+        }
         let Some(leader_end) = leader_end else {
             // the leader knows nothing of our epochs: only what is committed is common
             return complete(self.high_watermark.min(log_end_offset));

@@ -4,6 +4,7 @@
 //! Kafka: kafka.cluster.Partition (leader half); KIP-497, KIP-841, KIP-903, KIP-966.
 
 use crate::replica::Replica;
+use kavka_common::guards::{Guard, holds};
 use kavka_common::{BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch};
 use std::collections::BTreeMap;
 
@@ -233,7 +234,8 @@ impl Leader {
 
     fn in_maximal_isr(&self, id: NodeId) -> bool {
         self.registration.isr.contains(&id)
-            || self.proposed.as_ref().is_some_and(|isr| isr.contains(&id))
+            || (holds(Guard::MaximalIsr)
+                && self.proposed.as_ref().is_some_and(|isr| isr.contains(&id)))
     }
 
     fn maximal_isr_size(&self) -> usize {
@@ -246,6 +248,13 @@ impl Leader {
         registered.len() + added.count()
     }
 
+    /// The registered ISR with the proposed members: whatever the controller has, it is among these.
+    pub fn maximal_isr(&self) -> Vec<NodeId> {
+        let registration = &self.registration;
+        let replicas = registration.replicas.iter().copied();
+        replicas.filter(|id| self.in_maximal_isr(*id)).collect()
+    }
+
     /// `min.insync.replicas`, but never more than there are replicas.
     fn effective_min_isr(&self) -> usize {
         self.config.min_in_sync_replicas.min(self.remotes.len() + 1)
@@ -253,7 +262,7 @@ impl Leader {
 
     fn advance_high_watermark(&mut self, now_ms: i64, out: &mut Vec<LeaderAction>) {
         // KIP-966: with fewer members than the minimum nothing new is committed
-        if self.registration.isr.len() < self.effective_min_isr() {
+        if self.registration.isr.len() < self.effective_min_isr() && holds(Guard::MinIsr) {
             return;
         }
         let mut committed = self.log_end_offset;
@@ -286,8 +295,8 @@ impl Leader {
         let in_sync = replica
             .log_end_offset
             .is_some_and(|end| end >= self.high_watermark && end >= self.epoch_start_offset);
-        if !in_sync
-            || !replica.isr_eligible
+        if (!in_sync && holds(Guard::IsrExpansion))
+            || (!replica.isr_eligible && holds(Guard::Fencing))
             || self.proposed.is_some()
             || self.registration.isr.contains(&replica_id)
         {

@@ -2,6 +2,7 @@
 //! Not here: the decision about the ISR (leader.rs).
 //! Runs inside the partition's owner. Kafka: kafka.cluster.Replica, ReplicaState; KIP-16, KIP-903.
 
+use kavka_common::guards::{Guard, holds};
 use kavka_common::{BrokerEpoch, Offset};
 
 /// The progress of a remote replica.
@@ -42,7 +43,10 @@ impl Replica {
         leader_end: Offset,
         broker_epoch: BrokerEpoch,
     ) -> bool {
-        if broker_epoch != BrokerEpoch::UNKNOWN && broker_epoch < self.broker_epoch {
+        if broker_epoch != BrokerEpoch::UNKNOWN
+            && broker_epoch < self.broker_epoch
+            && holds(Guard::BrokerEpoch)
+        {
             return false;
         }
         if fetch_offset >= leader_end {

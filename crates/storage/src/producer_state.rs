@@ -5,6 +5,7 @@
 
 use crate::error::StorageError;
 use crate::txn_index::AbortedTxn;
+use kavka_common::guards::{Guard, holds};
 use kavka_common::{Offset, ProducerEpoch, ProducerId};
 use kavka_records::{BatchHeader, ControlRecordType, EndTxnMarker, NO_SEQUENCE, NO_TIMESTAMP};
 use std::collections::BTreeMap;
@@ -305,7 +306,7 @@ impl ProducerStateManager {
             entry.last_timestamp = header.max_timestamp;
         } else {
             check_epoch(&entry, header, origin)?;
-            if origin == AppendOrigin::Client {
+            if origin == AppendOrigin::Client && holds(Guard::Dedup) {
                 check_sequence(&entry, current.as_ref(), header)?;
             }
             entry.set_epoch(header.producer_epoch);

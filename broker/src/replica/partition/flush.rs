@@ -7,6 +7,7 @@ use super::Partition;
 use crate::replica::error::ReplicaError;
 use crate::replica::purgatory::Waiter;
 use kavka_common::Offset;
+use kavka_storage::{FlushTicket, StorageError};
 use std::sync::Arc;
 
 impl Partition {
@@ -39,26 +40,47 @@ impl Partition {
                 continue;
             };
             let this = Arc::clone(self);
-            let flushed = tokio::task::spawn_blocking(move || {
-                let outcome = ticket.run();
-                let mut guard = this.state.lock();
-                let state = &mut *guard;
-                state.flushing = false;
-                state.last_flush_ms = this.clock.monotonic_ms();
-                if let (Ok(()), Some(log)) = (&outcome, &mut state.log) {
-                    log.complete_flush(ticket);
-                }
-                let woken = state.flush_waiters.take();
-                drop(guard);
-                woken.wake();
-                outcome
-            });
-            match flushed.await {
+            match tokio::task::spawn_blocking(move || this.run_flush(ticket)).await {
                 Ok(outcome) => outcome?,
                 // the runtime is shutting down; nothing was promised
                 Err(_) => return Err(ReplicaError::NotLeaderOrFollower),
             }
         }
+    }
+
+    /// Makes everything that is in the log now durable, on a thread that may block. Does nothing while another flush is
+    /// under way.
+    pub fn flush_blocking(&self) -> Result<(), ReplicaError> {
+        let ticket = {
+            let mut guard = self.state.lock();
+            let state = &mut *guard;
+            let log = state
+                .log
+                .as_mut()
+                .ok_or(ReplicaError::NotLeaderOrFollower)?;
+            if state.flushing {
+                return Ok(());
+            }
+            let ticket = log.begin_flush()?;
+            state.flushing = true;
+            ticket
+        };
+        Ok(self.run_flush(ticket)?)
+    }
+
+    fn run_flush(&self, ticket: FlushTicket) -> Result<(), StorageError> {
+        let outcome = ticket.run();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        state.flushing = false;
+        state.last_flush_ms = self.clock.monotonic_ms();
+        if let (Ok(()), Some(log)) = (&outcome, &mut state.log) {
+            log.complete_flush(ticket);
+        }
+        let woken = state.flush_waiters.take();
+        drop(guard);
+        woken.wake();
+        outcome
     }
 
     /// Whether `flush.ms` has passed over unflushed records.

@@ -5,6 +5,7 @@
 use crate::api_error::ApiError;
 use crate::controller::Scope;
 use crate::replication::partition_change::PartitionChange;
+use kavka_common::guards::{Guard, holds};
 use kavka_common::{BrokerEpoch, NodeId};
 use kavka_metadata::topics::{NO_LEADER_CHANGE, node_ids, raw_ids};
 use kavka_metadata::{LeaderRecoveryState, MetadataRecord, PartitionRegistration};
@@ -178,7 +179,7 @@ fn validate(
     {
         return refuse(ErrorCode::NotController);
     }
-    if proposal.leader_epoch < current.leader_epoch.get() {
+    if proposal.leader_epoch < current.leader_epoch.get() && holds(Guard::LeaderEpoch) {
         return refuse(ErrorCode::FencedLeaderEpoch);
     }
     if broker_id != current.leader {
@@ -212,9 +213,10 @@ fn validate(
             .cluster
             .broker(member.broker_id)
             .is_some_and(|broker| {
-                broker.is_active()
+                (broker.is_active() || !holds(Guard::Fencing))
                     && (member.broker_epoch == BrokerEpoch::UNKNOWN
-                        || member.broker_epoch == broker.broker_epoch)
+                        || member.broker_epoch == broker.broker_epoch
+                        || !holds(Guard::BrokerEpoch))
             })
     });
     if eligible {

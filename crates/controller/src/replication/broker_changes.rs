@@ -5,6 +5,7 @@
 use crate::controller::Scope;
 use crate::replication::partition_change::{PartitionChange, Standing};
 use kavka_common::NodeId;
+use kavka_common::guards::{Guard, holds};
 use kavka_metadata::{MetadataRecord, PartitionRegistration, TopicImage};
 
 /// Takes the broker out of all in-sync sets and leaderships: it is fenced or shuts down in an orderly way.
@@ -37,7 +38,8 @@ pub fn new_incarnation(
     is_clean_shutdown: bool,
     records: &mut Vec<MetadataRecord>,
 ) {
-    if is_clean_shutdown || !scope.image.features.is_elr_enabled() {
+    if is_clean_shutdown || !holds(Guard::UncleanShutdown) || !scope.image.features.is_elr_enabled()
+    {
         remove_from_isrs(scope, broker_id, records);
     } else {
         let standing = Standing {

@@ -7,6 +7,7 @@ use super::Log;
 use crate::error::StorageError;
 use crate::producer_state::{AppendOrigin, Pending, ProducerError, end_txn_marker};
 use crate::txn_index::AbortedTxn;
+use kavka_common::guards::{Guard, holds};
 use kavka_common::{LeaderEpoch, Offset};
 use kavka_records::{
     BATCH_OVERHEAD_BYTES, BatchError, BatchHeader, NO_TIMESTAMP, RecordBatch, TimestampType,
@@ -95,6 +96,7 @@ impl Log {
             .map(|header| BatchHeader::parse(header))
             .collect::<Result<_, _>>()?;
         if origin == AppendOrigin::Client
+            && holds(Guard::Dedup)
             && let Some(info) = self.find_duplicate(&headers)
         {
             return Ok(info);
