@@ -7,7 +7,7 @@ use crate::replica::error::ReplicaError;
 use crate::replica::manager::{Hosted, HostedTopic, ReplicaManager};
 use crate::replica::partition::Partition;
 use crate::replica::recovery::Unclaimed;
-use kavka_common::{TopicIdPartition, TopicPartition, Uuid};
+use kavka_common::{BrokerEpoch, NodeId, TopicIdPartition, TopicPartition, Uuid};
 use kavka_config::Layers;
 use kavka_metadata::{
     ConfigResource, ConfigResourceType, LocalReplicaChanges, MetadataDelta, MetadataImage,
@@ -131,11 +131,7 @@ impl ReplicaManager {
                     continue;
                 }
                 for replica_id in new.replicas.iter().copied() {
-                    let eligible = after.cluster.is_active(replica_id);
-                    partition.on_event(LeaderEvent::Eligibility {
-                        replica_id,
-                        eligible,
-                    });
+                    partition.on_event(eligibility(after, replica_id));
                 }
             } else {
                 partition.follow(new.leader, new.leader_epoch);
@@ -335,12 +331,21 @@ impl ReplicaManager {
         }
         for partition in self.partitions() {
             for replica_id in delta.brokers.iter().copied() {
-                partition.on_event(LeaderEvent::Eligibility {
-                    replica_id,
-                    eligible: after.cluster.is_active(replica_id),
-                });
+                partition.on_event(eligibility(after, replica_id));
             }
         }
+    }
+}
+
+/// What the metadata says of a broker as a member of ISRs.
+fn eligibility(after: &MetadataImage, replica_id: NodeId) -> LeaderEvent {
+    LeaderEvent::Eligibility {
+        replica_id,
+        eligible: after.cluster.is_active(replica_id),
+        broker_epoch: after
+            .cluster
+            .broker(replica_id)
+            .map_or(BrokerEpoch::UNKNOWN, |broker| broker.broker_epoch),
     }
 }
 

@@ -312,14 +312,16 @@ async fn a_shrunk_isr_is_proposed_and_then_commits() {
     let proposal = proposals.try_recv().unwrap();
     assert_eq!(proposal.isr.len(), 1);
     assert_eq!(proposal.topic_partition.topic_id, topic_id(7));
-    partition.on_event(LeaderEvent::AlterPartition(
-        AlterPartitionOutcome::Accepted(Registration {
+    partition.on_event(LeaderEvent::AlterPartition {
+        leader_epoch: proposal.leader_epoch,
+        partition_epoch: proposal.partition_epoch,
+        outcome: AlterPartitionOutcome::Accepted(Registration {
             replicas: vec![NodeId(1), NodeId(2)],
             isr: vec![NodeId(1)],
             leader_epoch: appended.leader_epoch,
             partition_epoch: kavka_common::PartitionEpoch(1),
         }),
-    ));
+    });
     let results = fetch(&PARAMS, &[read_at(&partition, 0)]).await;
     assert_eq!(results[0].as_ref().unwrap().high_watermark, 1);
 }

@@ -54,14 +54,20 @@ pub enum LeaderEvent {
     },
     /// Time has passed: replicas may have fallen behind.
     Tick,
-    /// The answer to a proposal.
-    AlterPartition(AlterPartitionOutcome),
+    /// The answer to the proposal that was made in this leader epoch on top of this partition epoch. An answer to an
+    /// earlier proposal changes nothing.
+    AlterPartition {
+        leader_epoch: LeaderEpoch,
+        partition_epoch: PartitionEpoch,
+        outcome: AlterPartitionOutcome,
+    },
     /// The controller changed the registration under the same leader epoch.
     Registered(Registration),
-    /// The metadata says whether a broker may be in an ISR.
+    /// The metadata says whether a broker may be in an ISR, and in which incarnation (KIP-841, KIP-903).
     Eligibility {
         replica_id: NodeId,
         eligible: bool,
+        broker_epoch: BrokerEpoch,
     },
     Configured(LeaderConfig),
     /// Retention or DeleteRecords moved the start of the local log.
@@ -74,10 +80,14 @@ pub enum LeaderEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlterPartitionOutcome {
     Accepted(Registration),
-    /// The controller did not take it, or never answered: nothing changed there, or metadata will tell.
+    /// The controller says that it was not and will not be applied, and that the partition epoch is current
+    /// (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED).
     Rejected,
     /// It may or may not have been applied (a timeout): the wider ISR stays in force and the proposal goes out again.
     Unknown,
+    /// The registration is another by now (a fenced or stale epoch): the wider ISR stays in force until the metadata
+    /// with it arrives.
+    Superseded,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,24 +177,28 @@ impl Leader {
                 self.propose_expansion(replica_id, out);
             }
             LeaderEvent::Tick => self.propose_shrink(now_ms, out),
-            LeaderEvent::AlterPartition(outcome) => match outcome {
-                AlterPartitionOutcome::Accepted(registration) => {
-                    self.register(now_ms, registration);
+            LeaderEvent::AlterPartition {
+                leader_epoch,
+                partition_epoch,
+                outcome,
+            } => {
+                // metadata overtook the answer: what it says is about a proposal that is settled
+                let current = self.proposed.is_some()
+                    && leader_epoch == self.registration.leader_epoch
+                    && partition_epoch == self.registration.partition_epoch;
+                if current {
+                    self.answered(now_ms, outcome, out);
                 }
-                AlterPartitionOutcome::Rejected => self.proposed = None,
-                AlterPartitionOutcome::Unknown => {
-                    if let Some(isr) = self.proposed.clone() {
-                        self.propose(isr, out);
-                    }
-                }
-            },
+            }
             LeaderEvent::Registered(registration) => self.register(now_ms, registration),
             LeaderEvent::Eligibility {
                 replica_id,
                 eligible,
+                broker_epoch,
             } => {
                 if let Some(replica) = self.remotes.get_mut(&replica_id) {
                     replica.isr_eligible = eligible;
+                    replica.registered_epoch = broker_epoch;
                 }
             }
             LeaderEvent::Configured(config) => self.config = config,
@@ -204,6 +218,31 @@ impl Leader {
     /// When `Tick` is worth sending: half the lag, as Kafka's isr-expiration task.
     pub fn tick_interval_ms(&self) -> i64 {
         self.config.replica_lag_ms_max / 2
+    }
+
+    fn answered(
+        &mut self,
+        now_ms: i64,
+        outcome: AlterPartitionOutcome,
+        out: &mut Vec<LeaderAction>,
+    ) {
+        match outcome {
+            AlterPartitionOutcome::Accepted(registration) => {
+                // the change ended a reassignment and moved the leadership: metadata tells the rest
+                if registration.leader_epoch == self.registration.leader_epoch {
+                    self.register(now_ms, registration);
+                    // the same set was registered already: no new partition epoch settles it
+                    self.proposed = None;
+                }
+            }
+            AlterPartitionOutcome::Rejected => self.proposed = None,
+            AlterPartitionOutcome::Unknown => {
+                if let Some(isr) = self.proposed.clone() {
+                    self.propose(isr, out);
+                }
+            }
+            AlterPartitionOutcome::Superseded => {}
+        }
     }
 
     fn register(&mut self, now_ms: i64, registration: Registration) {
@@ -268,7 +307,7 @@ impl Leader {
         let mut committed = self.log_end_offset;
         for (id, replica) in &self.remotes {
             let counts = self.in_maximal_isr(*id)
-                || (replica.isr_eligible
+                || (replica.may_join_isr()
                     && replica.log_end_offset.is_some()
                     && replica.is_caught_up(
                         self.log_end_offset,
@@ -296,7 +335,7 @@ impl Leader {
             .log_end_offset
             .is_some_and(|end| end >= self.high_watermark && end >= self.epoch_start_offset);
         if (!in_sync && holds(Guard::IsrExpansion))
-            || (!replica.isr_eligible && holds(Guard::Fencing))
+            || (!replica.may_join_isr() && holds(Guard::Fencing))
             || self.proposed.is_some()
             || self.registration.isr.contains(&replica_id)
         {

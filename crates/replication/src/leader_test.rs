@@ -56,6 +56,15 @@ fn proposal(isr: &[(i32, i64)], partition_epoch: i32) -> LeaderAction {
     }
 }
 
+/// The controller's answer to what was proposed on top of `partition_epoch`.
+fn answer(partition_epoch: i32, outcome: AlterPartitionOutcome) -> LeaderEvent {
+    LeaderEvent::AlterPartition {
+        leader_epoch: LeaderEpoch(1),
+        partition_epoch: PartitionEpoch(partition_epoch),
+        outcome,
+    }
+}
+
 #[test]
 fn a_single_replica_commits_at_once() {
     let mut out = Vec::new();
@@ -98,10 +107,7 @@ fn a_caught_up_replica_is_proposed_and_held_to_account() {
     assert_eq!(step(&mut leader, 3, append), []);
     assert_eq!(leader.high_watermark(), 10);
     let accepted = AlterPartitionOutcome::Accepted(registration(&[1, 2], &[1, 2], 1));
-    assert_eq!(
-        step(&mut leader, 4, LeaderEvent::AlterPartition(accepted)),
-        []
-    );
+    assert_eq!(step(&mut leader, 4, answer(0, accepted)), []);
     assert_eq!(
         step(&mut leader, 5, fetch(2, 11)),
         [LeaderAction::HighWatermark(11)]
@@ -128,13 +134,13 @@ fn a_lagging_replica_leaves_and_the_watermark_follows_only_then() {
         step(
             &mut leader,
             30_002,
-            LeaderEvent::AlterPartition(AlterPartitionOutcome::Unknown)
+            answer(0, AlterPartitionOutcome::Unknown)
         ),
         [proposal(&[(1, -1)], 0)]
     );
     let accepted = AlterPartitionOutcome::Accepted(registration(&[1, 2], &[1], 1));
     assert_eq!(
-        step(&mut leader, 30_003, LeaderEvent::AlterPartition(accepted)),
+        step(&mut leader, 30_003, answer(0, accepted)),
         [LeaderAction::HighWatermark(20)]
     );
     // the old registration arrives late by the metadata log
@@ -168,12 +174,14 @@ fn fetches_of_an_earlier_broker_and_ineligible_brokers_do_not_count() {
     let unfit = LeaderEvent::Eligibility {
         replica_id: NodeId(2),
         eligible: false,
+        broker_epoch: BrokerEpoch::UNKNOWN,
     };
     step(&mut leader, 0, unfit);
     assert_eq!(step(&mut leader, 1, fetch(2, 10)), []);
     let fit = LeaderEvent::Eligibility {
         replica_id: NodeId(2),
         eligible: true,
+        broker_epoch: BrokerEpoch::UNKNOWN,
     };
     step(&mut leader, 2, fit);
     let stale = LeaderEvent::FollowerFetch {
@@ -202,6 +210,46 @@ fn the_log_start_pulls_the_high_watermark_along() {
     assert_eq!(leader.low_watermark(), 0);
 }
 
+#[test]
+fn an_answer_to_an_earlier_proposal_changes_nothing() {
+    let mut leader = Leader::start(0, start(&[1, 2, 3], &[1], 10, 10), &mut Vec::new());
+    assert_eq!(step(&mut leader, 1, fetch(2, 10)).len(), 1);
+    // metadata brings the proposed set before the answer does
+    let registered = LeaderEvent::Registered(registration(&[1, 2, 3], &[1, 2], 1));
+    step(&mut leader, 2, registered);
+    assert_eq!(step(&mut leader, 3, fetch(3, 10)).len(), 1);
+    step(&mut leader, 4, answer(0, AlterPartitionOutcome::Rejected));
+    step(&mut leader, 4, answer(0, AlterPartitionOutcome::Unknown));
+    // still pending: nothing is committed that broker 3 does not have
+    let append = LeaderEvent::LocalAppend { log_end_offset: 11 };
+    step(&mut leader, 5, append);
+    assert_eq!(step(&mut leader, 6, fetch(2, 11)), []);
+    assert_eq!(
+        step(&mut leader, 7, answer(1, AlterPartitionOutcome::Superseded)),
+        []
+    );
+    assert_eq!(leader.high_watermark(), 10);
+    assert_eq!(
+        step(&mut leader, 8, fetch(3, 11)),
+        [LeaderAction::HighWatermark(11)]
+    );
+}
+
+#[test]
+fn only_the_registered_incarnation_joins() {
+    let mut leader = Leader::start(0, start(&[1, 2], &[1], 10, 10), &mut Vec::new());
+    let rebooted = |broker_epoch| LeaderEvent::Eligibility {
+        replica_id: NodeId(2),
+        eligible: true,
+        broker_epoch: BrokerEpoch(broker_epoch),
+    };
+    step(&mut leader, 0, rebooted(8));
+    // sent before the reboot, handled after it (KAFKA-15221)
+    assert_eq!(step(&mut leader, 1, fetch(2, 10)), []);
+    step(&mut leader, 2, rebooted(7));
+    assert_eq!(step(&mut leader, 3, fetch(2, 10)).len(), 1);
+}
+
 proptest! {
     /// The high watermark never goes back, never passes the log end, and never passes a member of the maximal ISR.
     #[test]
@@ -226,11 +274,11 @@ proptest! {
                     Some(isr) if amount > 2 => {
                         epoch += 1;
                         let isr: Vec<i32> = isr.iter().map(|id| id.get()).collect();
-                        LeaderEvent::AlterPartition(AlterPartitionOutcome::Accepted(registration(&[1, 2, 3], &isr, epoch)))
+                        answer(epoch - 1, AlterPartitionOutcome::Accepted(registration(&[1, 2, 3], &isr, epoch)))
                     }
-                    _ => LeaderEvent::AlterPartition(AlterPartitionOutcome::Rejected),
+                    _ => answer(epoch, AlterPartitionOutcome::Rejected),
                 },
-                _ => LeaderEvent::AlterPartition(AlterPartitionOutcome::Unknown),
+                _ => answer(epoch, AlterPartitionOutcome::Unknown),
             };
             for action in step(&mut leader, now_ms, event) {
                 if let LeaderAction::ProposeIsr { isr, .. } = action {

@@ -15,6 +15,8 @@ pub struct Replica {
     pub broker_epoch: BrokerEpoch,
     /// Neither fenced nor shutting down, as the metadata says (KIP-841).
     pub isr_eligible: bool,
+    /// Of the broker's registration in force, as far as the metadata is known here.
+    pub registered_epoch: BrokerEpoch,
     last_fetch_ms: i64,
     leader_end_at_last_fetch: Offset,
 }
@@ -28,6 +30,7 @@ impl Replica {
             last_caught_up_ms: if in_sync { now_ms } else { i64::MIN },
             broker_epoch: BrokerEpoch::UNKNOWN,
             isr_eligible: true,
+            registered_epoch: BrokerEpoch::UNKNOWN,
             last_fetch_ms: i64::MIN,
             leader_end_at_last_fetch: 0,
         }
@@ -61,6 +64,15 @@ impl Replica {
         self.last_fetch_ms = now_ms;
         self.leader_end_at_last_fetch = leader_end;
         true
+    }
+
+    /// KAFKA-15221: what an earlier incarnation of a rebooted broker fetched says nothing about the present one.
+    pub fn may_join_isr(&self) -> bool {
+        self.isr_eligible
+            && (self.broker_epoch == BrokerEpoch::UNKNOWN
+                || self.registered_epoch == BrokerEpoch::UNKNOWN
+                || self.broker_epoch == self.registered_epoch
+                || !holds(Guard::BrokerEpoch))
     }
 
     /// Has all of the leader's log, or had it not longer ago than the lag allows.
