@@ -7,6 +7,7 @@ use crate::replica::error::ReplicaError;
 use crate::replica::manager::{Hosted, HostedTopic, ReplicaManager};
 use crate::replica::partition::Partition;
 use crate::replica::recovery::Unclaimed;
+use crate::replica::shelf::{Aside, Shelved};
 use kavka_common::{BrokerEpoch, NodeId, TopicIdPartition, TopicPartition, Uuid};
 use kavka_config::Layers;
 use kavka_metadata::{
@@ -15,7 +16,7 @@ use kavka_metadata::{
 };
 use kavka_replication::{LeaderEvent, Registration};
 use kavka_storage::{
-    Log, OpenOptions, StorageError, meta_properties::write_partition_metadata, names,
+    Log, LogDir, OpenOptions, StorageError, meta_properties::write_partition_metadata,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -78,8 +79,9 @@ impl ReplicaManager {
     /// What `set_strays_aside` does once there is an image, on a thread that may block.
     pub fn set_strays_aside_blocking(&self) {
         for (tp, found) in std::mem::take(&mut *self.unclaimed.lock()) {
-            if let Ok(log) = found.log {
-                self.set_stray_aside(&tp, log);
+            self.shelve_unclaimed(&tp, found);
+            if let Err(e) = self.set_aside(&tp, Aside::Stray) {
+                tracing::error!(target: "kafka.log.LogManager", "Setting {tp} aside failed: {e}");
             }
         }
         self.checkpoint_what_is_left();
@@ -93,11 +95,10 @@ impl ReplicaManager {
         self.checkpoint_high_watermarks();
     }
 
-    fn set_stray_aside(&self, tp: &TopicPartition, mut log: Log) {
-        let name = names::stray_folder(tp, random_uuid());
-        tracing::warn!(target: "kafka.log.LogManager", "{tp} is not in the metadata; its log is set aside as {name}");
-        if let Err(e) = log.rename_dir(&name) {
-            tracing::error!(target: "kafka.log.LogManager", "Setting {tp} aside failed: {e}");
+    fn shelve_unclaimed(&self, tp: &TopicPartition, found: Unclaimed) {
+        match found.log {
+            Ok(log) => self.shelve_open(tp, &found.log_dir, log),
+            Err(_) => self.shelve_unopened(tp, &found.log_dir),
         }
     }
 
@@ -128,6 +129,9 @@ impl ReplicaManager {
                 if let Err(e) = partition.lead(registration(new)) {
                     tracing::error!(target: "state.change.logger", "Leading {} failed: {e}", partition.topic_partition());
                     self.put(&change.topic_partition, Hosted::Offline(e));
+                    if let Some(log) = partition.take_log() {
+                        self.shelve_open(partition.topic_partition(), partition.log_dir(), log);
+                    }
                     continue;
                 }
                 for replica_id in new.replicas.iter().copied() {
@@ -171,27 +175,30 @@ impl ReplicaManager {
         let Some(found) = self.unclaimed.lock().remove(tp) else {
             return Ok(None);
         };
-        let Unclaimed {
-            log_dir,
-            topic_id,
-            log,
-        } = found;
-        match topic_id {
+        match found.topic_id {
             Some(topic_id) if topic_id != id.topic_id => {
                 // of a topic with the same name that was deleted while this broker was away
-                if let Ok(log) = log {
-                    self.set_stray_aside(tp, log);
-                }
+                self.shelve_unclaimed(tp, found);
+                self.set_aside(tp, Aside::Stray)?;
                 self.checkpoint_what_is_left();
-                Ok(None)
+                return Ok(None);
             }
-            Some(_) => Ok(Some((log_dir, log?))),
-            None => {
-                let log = log?;
-                self.write_topic_id(log.dir(), log.vfs().as_ref(), id.topic_id)?;
-                Ok(Some((log_dir, log)))
-            }
+            Some(_) | None => {}
         }
+        let log = match found.log {
+            Ok(log) => log,
+            Err(e) => {
+                self.shelve_unopened(tp, &found.log_dir);
+                return Err(e.into());
+            }
+        };
+        if found.topic_id.is_none()
+            && let Err(e) = self.write_topic_id(log.dir(), log.vfs().as_ref(), id.topic_id)
+        {
+            self.shelve_open(tp, &found.log_dir, log);
+            return Err(e);
+        }
+        Ok(Some((found.log_dir, log)))
     }
 
     fn create(
@@ -200,8 +207,36 @@ impl ReplicaManager {
         assigned: Option<Uuid>,
         config: &kavka_storage::LogConfig,
     ) -> Result<(Arc<Path>, Log), ReplicaError> {
-        let dir = self.dir_for_new_log(assigned)?;
-        let path = dir.log_path(&id.topic_partition);
+        let tp = &id.topic_partition;
+        // an earlier topic's log that could not be renamed when it was deleted, or that was offline then
+        self.set_aside(tp, Aside::Stray)?;
+        let mut failure = None;
+        loop {
+            let dir = match self.dir_for_new_log(assigned) {
+                Ok(dir) => dir,
+                Err(e) => return Err(failure.unwrap_or(e)),
+            };
+            match self.create_in(dir, id, config) {
+                Ok(log) => return Ok((dir.path().into(), log)),
+                // the next one may do
+                Err(e) if dir.is_failed() => {
+                    tracing::error!(target: "kafka.log.LogManager", "Creating {tp} in {} failed: {e}", dir.path().display());
+                    failure = Some(e);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn create_in(
+        &self,
+        dir: &LogDir,
+        id: &TopicIdPartition,
+        config: &kavka_storage::LogConfig,
+    ) -> Result<Log, ReplicaError> {
+        let tp = &id.topic_partition;
+        self.set_folder_aside(dir, tp, Aside::Stray)?;
+        let path = dir.log_path(tp);
         // the checkpoints may still name an earlier topic of this name
         let options = OpenOptions {
             latch: Some(dir.latch().clone()),
@@ -209,8 +244,8 @@ impl ReplicaManager {
         };
         let (log, _) = Log::open(Arc::clone(dir.vfs()), &path, config.clone(), options)?;
         self.write_topic_id(&path, dir.vfs().as_ref(), id.topic_id)?;
-        tracing::info!(target: "kafka.log.LogManager", "Created log for partition {} in {}", id.topic_partition, path.display());
-        Ok((dir.path().into(), log))
+        tracing::info!(target: "kafka.log.LogManager", "Created log for partition {tp} in {}", path.display());
+        Ok(log)
     }
 
     fn write_topic_id(
@@ -238,14 +273,16 @@ impl ReplicaManager {
             .insert(id.topic_partition.partition, hosted);
     }
 
-    /// Takes a replica out of service and renames its folder. Gives the folder and when it may go.
-    fn delete(&self, id: &TopicIdPartition) -> Option<(PathBuf, i64)> {
+    /// Takes a replica out of service and renames its folder. Gives what is to be removed, and after which delay.
+    fn delete(&self, id: &TopicIdPartition) -> Vec<(PathBuf, i64)> {
         let tp = &id.topic_partition;
         let hosted = {
             let mut topics = self.topics.write();
-            let topic = topics.get_mut(&tp.topic)?;
+            let Some(topic) = topics.get_mut(&tp.topic) else {
+                return Vec::new();
+            };
             if topic.topic_id != id.topic_id {
-                return None;
+                return Vec::new();
             }
             let hosted = topic.partitions.remove(&tp.partition);
             if topic.partitions.is_empty() {
@@ -253,16 +290,27 @@ impl ReplicaManager {
             }
             hosted
         };
-        let Some(Hosted::Online(partition)) = hosted else {
-            return None;
-        };
-        let delay_ms = partition.settings().log.file_delete_delay_ms;
-        let mut log = partition.take_log()?;
-        match log.rename_dir(&names::delete_folder(tp, random_uuid())) {
-            Ok(()) => Some((log.dir().to_owned(), delay_ms)),
+        let mut delay_ms = 0;
+        match hosted {
+            Some(Hosted::Online(partition)) => {
+                delay_ms = partition.settings().log.file_delete_delay_ms;
+                if let Some(log) = partition.take_log() {
+                    self.shelve(Shelved {
+                        log_dir: Arc::clone(partition.log_dir()),
+                        topic_partition: tp.clone(),
+                        offsets: log.checkpoint_offsets(),
+                        clean: false,
+                    });
+                }
+            }
+            Some(Hosted::Offline(_)) => {}
+            None => return Vec::new(),
+        }
+        match self.set_aside(tp, Aside::Delete) {
+            Ok(renamed) => renamed.into_iter().map(|path| (path, delay_ms)).collect(),
             Err(e) => {
                 tracing::error!(target: "kafka.log.LogManager", "Deleting {tp} failed: {e}");
-                None
+                Vec::new()
             }
         }
     }
@@ -355,18 +403,5 @@ fn registration(registered: &PartitionRegistration) -> Registration {
         isr: registered.isr.clone(),
         leader_epoch: registered.leader_epoch,
         partition_epoch: registered.partition_epoch,
-    }
-}
-
-/// Tells renamed folders apart; a repeated value would only make a rename fail.
-fn random_uuid() -> Uuid {
-    loop {
-        let mut bytes = [0; 16];
-        if getrandom::fill(&mut bytes).is_err() {
-            return Uuid::ZERO;
-        }
-        if let Some(id) = Uuid::from_random_bytes(bytes) {
-            return id;
-        }
     }
 }

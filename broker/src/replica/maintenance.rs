@@ -4,10 +4,9 @@
 //! Kafka: LogManager.startupWithConfigOverrides, ReplicaManager.startup (isr-expiration, highwatermark-checkpoint).
 
 use crate::replica::manager::ReplicaManager;
-use crate::replica::partition::Partition;
 use kavka_common::{Offset, TopicPartition};
 use kavka_replication::LeaderEvent;
-use kavka_storage::{Log, LogDir, StorageError};
+use kavka_storage::{CheckpointOffsets, LogDir, StorageError};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,26 +163,29 @@ impl ReplicaManager {
     }
 
     pub fn checkpoint_recovery_points(&self) {
-        self.checkpoint(Log::recovery_point, |dir, offsets| {
-            dir.write_recovery_points(offsets)
-        });
+        self.checkpoint(
+            |offsets| offsets.recovery_point,
+            |dir, offsets| dir.write_recovery_points(offsets),
+        );
     }
 
     pub fn checkpoint_log_starts(&self) {
-        self.checkpoint(Log::log_start_offset, |dir, offsets| {
-            dir.write_log_starts(offsets)
-        });
+        self.checkpoint(
+            |offsets| offsets.log_start_offset,
+            |dir, offsets| dir.write_log_starts(offsets),
+        );
     }
 
     pub fn checkpoint_high_watermarks(&self) {
-        self.checkpoint(Log::high_watermark, |dir, offsets| {
-            dir.write_high_watermarks(offsets)
-        });
+        self.checkpoint(
+            |offsets| offsets.high_watermark,
+            |dir, offsets| dir.write_high_watermarks(offsets),
+        );
     }
 
     fn checkpoint(
         &self,
-        offset: impl Fn(&Log) -> Offset,
+        offset: fn(&CheckpointOffsets) -> Offset,
         write: impl Fn(&LogDir, Vec<(&TopicPartition, Offset)>) -> Result<(), StorageError>,
     ) {
         let _one_at_a_time = self.checkpointing.lock();
@@ -193,19 +195,29 @@ impl ReplicaManager {
         }
         let partitions = self.partitions();
         let unclaimed = self.unclaimed.lock();
+        let shelf = self.shelf.lock();
         let here = |log_dir: &Path, dir: &LogDir| log_dir == dir.path();
         for dir in self.dirs.live() {
-            let of = |partition: &Arc<Partition>| partition.maintain(|log| offset(log));
             let hosted = partitions
                 .iter()
                 .filter(|partition| here(partition.log_dir(), dir))
-                .filter_map(|partition| Some((partition.topic_partition(), of(partition)?)));
-            // logs that no metadata has claimed yet keep their place in the file
+                .filter_map(|partition| {
+                    let offsets = partition.maintain(|log| log.checkpoint_offsets())?;
+                    Some((partition.topic_partition(), offset(&offsets)))
+                });
+            // logs that no metadata has claimed yet, or that are not served, keep their place in the file
             let waiting = unclaimed
                 .iter()
                 .filter(|(_, found)| here(&found.log_dir, dir))
-                .filter_map(|(tp, found)| Some((tp, offset(found.log.as_ref().ok()?))));
-            if let Err(e) = write(dir, hosted.chain(waiting).collect()) {
+                .map(|(tp, found)| match &found.log {
+                    Ok(log) => (tp, offset(&log.checkpoint_offsets())),
+                    Err(_) => (tp, offset(&dir.checkpointed(tp))),
+                });
+            let shelved = shelf
+                .iter()
+                .filter(|shelved| here(&shelved.log_dir, dir))
+                .map(|shelved| (&shelved.topic_partition, offset(&shelved.offsets)));
+            if let Err(e) = write(dir, hosted.chain(waiting).chain(shelved).collect()) {
                 tracing::error!(target: "kafka.log.LogManager", "Checkpoint in {} failed: {e}", dir.path().display());
             }
         }

@@ -10,6 +10,7 @@ use crate::replica::partition::{Appended, IsrProposal, Partition, PartitionConte
 use crate::replica::purgatory::Waiter;
 use crate::replica::recovery::Unclaimed;
 use crate::replica::settings::{ReplicaSettings, TopicSettings};
+use crate::replica::shelf::Shelved;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use kavka_common::{Clock, LeaderEpoch, NodeId, Offset, TopicPartition, Uuid};
@@ -64,6 +65,8 @@ pub struct ReplicaManager {
     pub(super) image: ArcSwap<MetadataImage>,
     pub(super) topics: RwLock<HashMap<Arc<str>, HostedTopic>>,
     pub(super) unclaimed: Mutex<HashMap<TopicPartition, Unclaimed>>,
+    /// On disk, but not served.
+    pub(super) shelf: Mutex<Vec<Shelved>>,
     /// Metadata is applied by one task at a time.
     pub(super) applying: Arc<tokio::sync::Mutex<()>>,
     /// Checkpoint files are written by one task at a time.
@@ -106,6 +109,7 @@ impl ReplicaManager {
             image: ArcSwap::from_pointee(MetadataImage::default()),
             topics: RwLock::default(),
             unclaimed: Mutex::default(),
+            shelf: Mutex::default(),
             applying: Arc::default(),
             checkpointing: Mutex::default(),
             stopping: watch::Sender::new(false),

@@ -16,6 +16,7 @@ pub mod producer_ids;
 pub mod purgatory;
 pub mod recovery;
 pub mod settings;
+mod shelf;
 
 pub use append::{Acks, InDoubt, acknowledged};
 pub use error::ReplicaError;
@@ -34,3 +35,7 @@ pub use settings::{ReplicaSettings, TopicSettings};
 #[cfg(test)]
 #[path = "replica_test.rs"]
 mod replica_test;
+
+#[cfg(test)]
+#[path = "shelf_test.rs"]
+mod shelf_test;

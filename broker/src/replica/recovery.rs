@@ -3,15 +3,22 @@
 //! Each log on the blocking pool, at most `num.recovery.threads.per.data.dir` per directory.
 //! Kafka: LogManager.{loadLogs, shutdown}; KIP-966 (clean marker), KAFKA-16234 (a dead directory's logs are not made anew).
 
-use crate::replica::error::ReplicaError;
 use crate::replica::manager::{Hosted, ReplicaManager};
+use crate::replica::shelf::Shelved;
 use kavka_common::topic::CLUSTER_METADATA_TOPIC;
 use kavka_common::{BrokerEpoch, TopicPartition, Uuid};
 use kavka_storage::meta_properties::read_partition_metadata;
-use kavka_storage::{ClosedLog, Log, StorageError};
+use kavka_storage::{CheckpointOffsets, Log, StorageError};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::JoinSet;
+
+/// Logs of a directory that are closed at a time at least: an fsync waits for the journal most of the time, and those
+/// that wait together share one commit.
+const CLOSING_WIDTH_MIN: usize = 16;
+
+/// A log with its directory and partition.
+type OpenLog = (Arc<Path>, TopicPartition, Log);
 
 /// A log that was found on disk and that no metadata has claimed yet.
 #[derive(Debug)]
@@ -87,81 +94,144 @@ impl ReplicaManager {
             topic_id,
             log,
         };
-        if let Some(other) = self.unclaimed.lock().insert(tp.clone(), found) {
-            // which of the two is right nobody can tell; serving either could lose the other's records
-            tracing::error!(target: "kafka.log.LogManager", "{tp} lies in two directories, also in {}: remove one of them", other.log_dir.display());
-            if let Some(kept) = self.unclaimed.lock().get_mut(&tp) {
-                kept.log = Err(StorageError::corrupt(
+        let mut unclaimed = self.unclaimed.lock();
+        let Some(other) = unclaimed.insert(tp.clone(), found) else {
+            return;
+        };
+        // which of the two is right nobody can tell; serving either could lose the other's records
+        tracing::error!(target: "kafka.log.LogManager", "{tp} lies in two directories, also in {}: remove one of them", other.log_dir.display());
+        let kept = unclaimed
+            .get_mut(&tp)
+            .map(|kept| {
+                let twice = StorageError::corrupt(
                     &path,
                     format!("{tp} lies in {} as well", other.log_dir.display()),
-                ));
-            }
-        }
+                );
+                std::mem::replace(&mut kept.log, Err(twice))
+            })
+            .and_then(Result::ok);
+        drop(unclaimed);
+        // `kept` was opened and is not used: what recovery repaired, it repairs again
+        drop(kept);
+        self.shelve(Shelved {
+            offsets: self
+                .log_dir(&other.log_dir)
+                .map_or_else(CheckpointOffsets::default, |dir| dir.checkpointed(&tp)),
+            log_dir: other.log_dir,
+            topic_partition: tp,
+            clean: false,
+        });
     }
 
     /// Stops serving and closes everything. The clean marker is left only where all logs of a directory were closed.
     pub async fn shutdown(self: &Arc<Self>, broker_epoch: Option<BrokerEpoch>) {
         self.stopping.send_replace(true);
         let _applying = self.applying.lock().await;
-        let this = Arc::clone(self);
-        let closed = tokio::task::spawn_blocking(move || this.close_all(broker_epoch)).await;
-        if let Err(e) = closed {
-            tracing::error!(target: "kafka.log.LogManager", "Closing the logs failed: {e}");
+        let mut logs = self.take_logs();
+        let mut all = JoinSet::new();
+        for at in 0..self.dirs.dirs.len() {
+            let path = self.dirs.dirs[at].path();
+            let (here, elsewhere) = logs
+                .into_iter()
+                .partition(|(log_dir, ..)| **log_dir == *path);
+            logs = elsewhere;
+            all.spawn(Arc::clone(self).close_dir(at, here, broker_epoch));
+        }
+        while let Some(closed) = all.join_next().await {
+            if let Err(e) = closed {
+                tracing::error!(target: "kafka.log.LogManager", "Closing the logs failed: {e}");
+            }
         }
     }
 
-    /// What `shutdown` does, on a thread that may block.
+    /// What `shutdown` does, on a thread that may block; one log after the other.
     pub fn shutdown_blocking(&self, broker_epoch: Option<BrokerEpoch>) {
         self.stopping.send_replace(true);
-        self.close_all(broker_epoch);
+        for (log_dir, tp, log) in self.take_logs() {
+            self.shelve_open(&tp, &log_dir, log);
+        }
+        for at in 0..self.dirs.dirs.len() {
+            self.mark_closed(at, false, broker_epoch);
+        }
     }
 
-    fn close_all(&self, broker_epoch: Option<BrokerEpoch>) {
-        let mut logs: Vec<(Arc<Path>, TopicPartition, Result<Log, ReplicaError>)> = Vec::new();
+    /// Takes all logs out of service. Those that did not open go on the shelf.
+    fn take_logs(&self) -> Vec<OpenLog> {
+        let mut logs = Vec::new();
         for (topic, hosted) in self.topics.write().drain() {
             for (partition, hosted) in hosted.partitions {
                 let tp = TopicPartition::new(Arc::clone(&topic), partition);
                 if let Hosted::Online(partition) = hosted
                     && let Some(log) = partition.take_log()
                 {
-                    logs.push((Arc::clone(partition.log_dir()), tp, Ok(log)));
+                    logs.push((Arc::clone(partition.log_dir()), tp, log));
                 }
             }
         }
         for (tp, found) in self.unclaimed.lock().drain() {
-            logs.push((found.log_dir, tp, found.log.map_err(Into::into)));
+            match found.log {
+                Ok(log) => logs.push((found.log_dir, tp, log)),
+                Err(_) => self.shelve_unopened(&tp, &found.log_dir),
+            }
         }
+        logs
+    }
+
+    /// Closes the logs of one directory side by side: their fsyncs share what the file system writes.
+    async fn close_dir(
+        self: Arc<Self>,
+        at: usize,
+        logs: Vec<OpenLog>,
+        broker_epoch: Option<BrokerEpoch>,
+    ) {
+        let width = self
+            .settings
+            .recovery_threads_per_dir
+            .max(CLOSING_WIDTH_MIN);
+        let mut running = JoinSet::new();
+        let mut panicked = false;
+        for (log_dir, tp, log) in logs {
+            if running.len() >= width {
+                panicked |= matches!(running.join_next().await, Some(Err(_)));
+            }
+            let this = Arc::clone(&self);
+            running.spawn_blocking(move || this.shelve_open(&tp, &log_dir, log));
+        }
+        while let Some(closed) = running.join_next().await {
+            panicked |= closed.is_err();
+        }
+        let this = Arc::clone(&self);
+        let marked =
+            tokio::task::spawn_blocking(move || this.mark_closed(at, panicked, broker_epoch));
+        if let Err(e) = marked.await {
+            tracing::error!(target: "kafka.log.LogManager", "Closing the logs failed: {e}");
+        }
+    }
+
+    /// The last checkpoints of a directory, and its clean marker.
+    fn mark_closed(&self, at: usize, panicked: bool, broker_epoch: Option<BrokerEpoch>) {
         let _checkpointing = self.checkpointing.lock();
-        for dir in &self.dirs.dirs {
-            let mut closed: Vec<(TopicPartition, ClosedLog)> = Vec::new();
-            let mut clean = true;
-            let (here, elsewhere): (Vec<_>, Vec<_>) = std::mem::take(&mut logs)
-                .into_iter()
-                .partition(|(log_dir, ..)| **log_dir == *dir.path());
-            logs = elsewhere;
-            for (_, tp, log) in here {
-                match log.and_then(|log| log.close().map_err(Into::into)) {
-                    Ok(offsets) => closed.push((tp, offsets)),
-                    Err(e) => {
-                        clean = false;
-                        tracing::error!(target: "kafka.log.LogManager", "Closing {tp} failed: {e}");
-                    }
-                }
-            }
-            let of = |offset: fn(&ClosedLog) -> i64| {
-                closed.iter().map(move |(tp, closed)| (tp, offset(closed)))
-            };
-            let written = dir
-                .write_recovery_points(of(|closed| closed.recovery_point))
-                .and_then(|()| dir.write_log_starts(of(|closed| closed.log_start_offset)))
-                .and_then(|()| dir.write_high_watermarks(of(|closed| closed.high_watermark)))
-                .and_then(|()| match clean {
-                    true => dir.mark_clean_shutdown(broker_epoch),
-                    false => Ok(()),
-                });
-            if let Err(e) = written {
-                tracing::error!(target: "kafka.log.LogManager", "Stop of {} is not clean: {e}", dir.path().display());
-            }
+        let dir = &self.dirs.dirs[at];
+        let shelf = self.shelf.lock();
+        let here: Vec<&Shelved> = shelf
+            .iter()
+            .filter(|shelved| *shelved.log_dir == *dir.path())
+            .collect();
+        let of = |offset: fn(&CheckpointOffsets) -> i64| {
+            here.iter()
+                .map(move |shelved| (&shelved.topic_partition, offset(&shelved.offsets)))
+        };
+        let clean = !panicked && here.iter().all(|shelved| shelved.clean);
+        let written = dir
+            .write_recovery_points(of(|offsets| offsets.recovery_point))
+            .and_then(|()| dir.write_log_starts(of(|offsets| offsets.log_start_offset)))
+            .and_then(|()| dir.write_high_watermarks(of(|offsets| offsets.high_watermark)))
+            .and_then(|()| match clean {
+                true => dir.mark_clean_shutdown(broker_epoch),
+                false => Ok(()),
+            });
+        if let Err(e) = written {
+            tracing::error!(target: "kafka.log.LogManager", "Stop of {} is not clean: {e}", dir.path().display());
         }
     }
 }

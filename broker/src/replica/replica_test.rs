@@ -17,21 +17,24 @@ use std::time::Duration;
 
 const NOW: i64 = 1_700_000_000_000;
 
-fn topic_id(n: u8) -> Uuid {
+pub(super) fn topic_id(n: u8) -> Uuid {
     Uuid::from_bytes([n; 16])
 }
 
-struct Broker {
-    replicas: Arc<ReplicaManager>,
+pub(super) struct Broker {
+    pub(super) replicas: Arc<ReplicaManager>,
     image: MetadataImage,
     clock: Arc<ManualClock>,
 }
 
 impl Broker {
     async fn start(dir: &Path) -> Broker {
+        Broker::start_on(Arc::new(RealVfs), dir).await
+    }
+
+    pub(super) async fn start_on(vfs: Arc<dyn Vfs>, dir: &Path) -> Broker {
         let text = b"process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://:0,CONTROLLER://:0\ncontroller.quorum.voters=1@localhost:9093\n";
         let config = BrokerConfig::from_properties(&Properties::parse(text).unwrap()).unwrap();
-        let vfs: Arc<dyn Vfs> = Arc::new(RealVfs);
         let (dirs, failed) = LogDirs::open(&vfs, &[dir.to_owned()]);
         assert!(failed.is_empty(), "{failed:?}");
         let clock = Arc::new(ManualClock::at(NOW));
@@ -50,30 +53,30 @@ impl Broker {
         }
     }
 
-    async fn apply(&mut self, records: &[MetadataRecord]) {
+    pub(super) async fn apply(&mut self, records: &[MetadataRecord]) {
         let offset = self.image.last_offset + records.len() as i64;
         let (image, delta) = self.image.apply(offset, LeaderEpoch(1), records).unwrap();
         self.replicas.apply(&delta, &image).await;
         self.image = image;
     }
 
-    async fn with_topic(dir: &Path) -> Broker {
+    pub(super) async fn with_topic(dir: &Path) -> Broker {
         let mut broker = Broker::start(dir).await;
         broker.apply(&topic("t", topic_id(7), &[1], &[1])).await;
         broker
     }
 
-    fn partition(&self) -> Arc<Partition> {
+    pub(super) fn partition(&self) -> Arc<Partition> {
         self.replicas.partition("t", 0).unwrap()
     }
 
-    fn produce(&self, batch: Vec<u8>) -> Result<Appended, ReplicaError> {
+    pub(super) fn produce(&self, batch: Vec<u8>) -> Result<Appended, ReplicaError> {
         self.replicas
             .append_produced(&self.partition(), &batch.into(), Acks::All, true)
     }
 }
 
-fn topic(name: &str, id: Uuid, replicas: &[i32], isr: &[i32]) -> Vec<MetadataRecord> {
+pub(super) fn topic(name: &str, id: Uuid, replicas: &[i32], isr: &[i32]) -> Vec<MetadataRecord> {
     vec![
         MetadataRecord::Topic(TopicRecord {
             name: name.into(),
@@ -94,7 +97,7 @@ fn topic(name: &str, id: Uuid, replicas: &[i32], isr: &[i32]) -> Vec<MetadataRec
     ]
 }
 
-fn batch(values: &[&str]) -> Vec<u8> {
+pub(super) fn batch(values: &[&str]) -> Vec<u8> {
     sequenced(values, ProducerId::NONE, -1)
 }
 
@@ -117,7 +120,7 @@ fn sequenced(values: &[&str], producer_id: ProducerId, base_sequence: i32) -> Ve
     builder.build().unwrap().to_vec()
 }
 
-fn read_at(partition: &Arc<Partition>, fetch_offset: Offset) -> FetchPartition {
+pub(super) fn read_at(partition: &Arc<Partition>, fetch_offset: Offset) -> FetchPartition {
     FetchPartition {
         partition: Ok(Arc::clone(partition)),
         fetch_offset,
@@ -128,7 +131,7 @@ fn read_at(partition: &Arc<Partition>, fetch_offset: Offset) -> FetchPartition {
     }
 }
 
-const PARAMS: FetchParams = FetchParams {
+pub(super) const PARAMS: FetchParams = FetchParams {
     replica: None,
     isolation: FetchIsolation::HighWatermark,
     leader_only: true,
@@ -137,7 +140,7 @@ const PARAMS: FetchParams = FetchParams {
     max_wait_ms: 0,
 };
 
-fn offsets_of(read: &PartitionRead) -> Vec<(Offset, String)> {
+pub(super) fn offsets_of(read: &PartitionRead) -> Vec<(Offset, String)> {
     let bytes = read
         .region
         .as_ref()

@@ -1,6 +1,6 @@
 //! Disk calls of one log with their errors named, and the failure latch set by those that lose data.
-//! Not here: the calls themselves (vfs). Opening, listing and reading may fail without poisoning: they lose nothing,
-//! and running out of descriptors must not take a directory offline.
+//! Not here: the calls themselves (vfs). Opening what is there, listing and reading may fail without poisoning: they
+//! lose nothing, and running out of descriptors must not take a directory offline.
 //! Used by everything inside a log, and by flush tickets outside its owner's lock.
 //! Kafka: LogDirFailureChannel.maybeAddOfflineLogDir.
 
@@ -19,9 +19,46 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>, StorageError> {
         self.latch.check()?;
-        self.vfs
-            .open(path, mode)
-            .map_err(|error| StorageError::io("open", path, error))
+        self.vfs.open(path, mode).map_err(|error| match mode {
+            OpenMode::Read | OpenMode::Write => StorageError::io("open", path, error),
+            OpenMode::CreateOrWrite | OpenMode::CreateEmpty => self.refused("create", path, &error),
+        })
+    }
+
+    /// The directory takes no file. It may be full, or this process out of descriptors: nothing is lost, and that
+    /// passes. Else it was moved away, is read-only, or broken: it has failed.
+    pub(crate) fn refused(
+        &self,
+        action: &'static str,
+        path: &Path,
+        error: &io::Error,
+    ) -> StorageError {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StorageError::NoSpace {
+                path: path.to_owned(),
+            },
+            _ if is_out_of_descriptors(error) => StorageError::Io {
+                action,
+                path: path.to_owned(),
+                source: Arc::new(io::Error::other(error.to_string())),
+            },
+            _ => self.latch.fail(action, path, error),
+        }
+    }
+
+    /// For calls under the lock of the log's owner, who renames the folder himself: a file that is not found there has
+    /// gone with the folder or the directory.
+    pub(crate) fn lost(&self, error: StorageError) -> StorageError {
+        match error {
+            StorageError::Io {
+                action,
+                path,
+                source,
+            } if source.kind() == io::ErrorKind::NotFound => {
+                self.latch.fail(action, &path, &source)
+            }
+            other => other,
+        }
     }
 
     pub(crate) fn list(&self, dir: &Path) -> Result<Vec<DirEntry>, StorageError> {
@@ -116,7 +153,10 @@ impl Disk {
         self.latch.check()?;
         self.vfs
             .rename(from, to)
-            .map_err(|error| StorageError::io("rename", from, error))
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => StorageError::io("rename", from, error),
+                _ => self.refused("rename", from, &error),
+            })
     }
 
     /// Removing what is already gone is fine: a crash may have come between removal and the next start.
@@ -150,13 +190,19 @@ impl Disk {
         outcome: io::Result<()>,
     ) -> Result<(), StorageError> {
         outcome.map_err(|error| match error.kind() {
-            // The old file is untouched and nothing that was accepted is lost.
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StorageError::NoSpace {
-                path: path.to_owned(),
-            },
-            // The folder was renamed meanwhile, to be deleted.
+            // The folder was renamed meanwhile, to be deleted; or it is `lost`.
             io::ErrorKind::NotFound => StorageError::io("replace", path, error),
-            _ => self.latch.fail("replace", path, &error),
+            // Where there is no room the old file is untouched, and nothing that was accepted is lost.
+            _ => self.refused("replace", path, &error),
         })
     }
+}
+
+/// Whether the process or the machine has no file descriptors left.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE)
+    )
 }

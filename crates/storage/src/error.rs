@@ -36,6 +36,18 @@ pub enum StorageError {
         recovery_point: Offset,
         reason: String,
     },
+    /// Records that were durable are gone. Not taken for a shorter log: who would notice?
+    #[error(
+        "{} ends at offset {log_end_offset}, but everything below offset {durable_to} was durable: the records from {log_end_offset} to {} are missing from it or from a file behind it. Put the missing files back, or move the folder away to fill the partition from its other replicas",
+        path.display(),
+        durable_to - 1
+    )]
+    TailMissing {
+        /// The last log file that is left.
+        path: PathBuf,
+        log_end_offset: Offset,
+        durable_to: Offset,
+    },
     /// A file does not parse, and nothing else holds what it said.
     #[error("{} is corrupt: {reason}", path.display())]
     Corrupt { path: PathBuf, reason: String },

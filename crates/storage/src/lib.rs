@@ -23,7 +23,7 @@ pub mod vfs;
 pub use config::LogConfig;
 pub use error::{FailureLatch, StorageError};
 pub use log::{
-    AppendError, AppendInfo, ClosedLog, FileDeletions, FlushTicket, Log, OffsetOutOfRange,
+    AppendError, AppendInfo, CheckpointOffsets, FileDeletions, FlushTicket, Log, OffsetOutOfRange,
     OpenOptions, ReadError, ReadResult, RecoveryReport, TimestampedOffset,
 };
 pub use log_dir::{LogDir, LogDirError, LogDirs};

@@ -191,6 +191,7 @@ impl Log {
     fn store_epochs(&mut self) -> Result<(), StorageError> {
         self.epochs_unsynced = true;
         self.write_epochs(Durability::PageCache)
+            .map_err(|error| self.disk.lost(error))
     }
 
     fn write_epochs(&self, durability: Durability) -> Result<(), StorageError> {
@@ -231,6 +232,12 @@ impl Log {
     }
 
     fn roll_at(&mut self, base_offset: Offset, now_ms: i64) -> Result<(), StorageError> {
+        let disk = self.disk.clone();
+        self.try_roll_at(base_offset, now_ms)
+            .map_err(|error| disk.lost(error))
+    }
+
+    fn try_roll_at(&mut self, base_offset: Offset, now_ms: i64) -> Result<(), StorageError> {
         assert!(base_offset >= self.log_end_offset);
         if self.active().base_offset() == base_offset {
             assert_eq!(self.active().size(), 0);
@@ -292,7 +299,7 @@ impl Log {
 
     /// Makes everything durable and leaves the files as Kafka does on a clean stop. Blocks on fsync: not for the
     /// lock of a log that is in use.
-    pub fn close(mut self) -> Result<ClosedLog, StorageError> {
+    pub fn close(mut self) -> Result<CheckpointOffsets, StorageError> {
         let disk = self.disk.clone();
         self.active().write_out(&disk, true)?;
         self.producers.set_end_offset(self.log_end_offset);
@@ -300,17 +307,22 @@ impl Log {
         let ticket = self.begin_flush()?;
         ticket.run()?;
         self.complete_flush(ticket);
-        Ok(ClosedLog {
+        Ok(self.checkpoint_offsets())
+    }
+
+    /// What the directory's checkpoints should say about the log as it is now.
+    pub fn checkpoint_offsets(&self) -> CheckpointOffsets {
+        CheckpointOffsets {
             recovery_point: self.recovery_point,
             log_start_offset: self.log_start_offset,
             high_watermark: self.high_watermark,
-        })
+        }
     }
 }
 
-/// What the directory's checkpoints should say about a log that was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClosedLog {
+/// What the directory's checkpoints say about a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointOffsets {
     pub recovery_point: Offset,
     pub log_start_offset: Offset,
     pub high_watermark: Offset,

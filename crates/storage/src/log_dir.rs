@@ -4,8 +4,9 @@
 //! Kafka: LogManager, CleanShutdownFileHandler, LogDirFailureChannel; KIP-112, KIP-858, KIP-966.
 
 use crate::checkpoint::{read_offsets, write_offsets};
+use crate::disk::is_out_of_descriptors;
 use crate::error::{FailureLatch, StorageError};
-use crate::log::OpenOptions;
+use crate::log::{CheckpointOffsets, OpenOptions};
 use crate::meta_properties::MetaProperties;
 use crate::names::{self, Folder, parse_folder};
 use crate::vfs::{DirLock, Durability, Space, Vfs, read_file, replace_file};
@@ -183,16 +184,53 @@ impl LogDir {
 
     /// How to open a log of this directory.
     pub fn open_options(&self, topic_partition: &TopicPartition, now_ms: i64) -> OpenOptions {
-        let of = |offsets: &BTreeMap<TopicPartition, Offset>| {
-            offsets.get(topic_partition).copied().unwrap_or(0)
-        };
+        let known = self.checkpointed(topic_partition);
         OpenOptions {
-            recovery_point: of(&self.recovery_points),
-            log_start_offset: of(&self.log_starts),
+            recovery_point: known.recovery_point,
+            log_start_offset: known.log_start_offset,
+            high_watermark: known.high_watermark,
             clean_shutdown: self.clean_shutdown,
             now_ms,
             latch: Some(self.latch.clone()),
         }
+    }
+
+    /// What the checkpoints said about a log when the directory was opened.
+    pub fn checkpointed(&self, topic_partition: &TopicPartition) -> CheckpointOffsets {
+        let of = |offsets: &BTreeMap<TopicPartition, Offset>| {
+            offsets.get(topic_partition).copied().unwrap_or(0)
+        };
+        CheckpointOffsets {
+            recovery_point: of(&self.recovery_points),
+            log_start_offset: of(&self.log_starts),
+            high_watermark: of(&self.high_watermarks),
+        }
+    }
+
+    /// Renames the folder of a log that nobody uses any more, or that did not open. Gives its new path.
+    pub fn rename_log_folder(
+        &self,
+        topic_partition: &TopicPartition,
+        name: &str,
+    ) -> Result<PathBuf, StorageError> {
+        self.latch.check()?;
+        let from = self.log_path(topic_partition);
+        let to = self.path.join(name);
+        self.vfs
+            .rename(&from, &to)
+            .map_err(|error| StorageError::io("rename", &from, error))?;
+        self.vfs
+            .sync_dir(&self.path)
+            .map_err(|error| self.latch.fail("fsync folder", &self.path, &error))?;
+        Ok(to)
+    }
+
+    /// Whether the folder of a log is there.
+    pub fn has_log_folder(&self, topic_partition: &TopicPartition) -> Result<bool, StorageError> {
+        let path = self.log_path(topic_partition);
+        self.vfs
+            .exists(&path)
+            .map_err(|error| StorageError::io("look for", &path, error))
     }
 
     /// The high watermark that was checkpointed for a log.
@@ -253,6 +291,9 @@ impl LogDir {
                 ) =>
             {
                 Err(StorageError::NoSpace { path })
+            }
+            Err(error) if is_out_of_descriptors(&error) => {
+                Err(StorageError::io("write", &path, error))
             }
             Err(error) => Err(self.latch.fail("write", &path, &error)),
         }

@@ -174,7 +174,7 @@ impl Segment {
         headers: &[BatchHeader],
         index_interval_bytes: u32,
     ) -> Result<(), StorageError> {
-        let file = self.file(disk)?;
+        let file = self.file(disk).map_err(|error| disk.lost(error))?;
         self.max_timestamp(disk)?;
         disk.write_all_vectored_at(&self.path, &*file, slices, u64::from(self.size))?;
         for header in headers {

@@ -74,8 +74,10 @@ impl Partition {
         let state = &mut *guard;
         state.flushing = false;
         state.last_flush_ms = self.clock.monotonic_ms();
-        if let (Ok(()), Some(log)) = (&outcome, &mut state.log) {
-            log.complete_flush(ticket);
+        match (&outcome, &mut state.log) {
+            (Ok(()), Some(log)) => log.complete_flush(ticket),
+            (Err(e), Some(log)) => log.note_failed_flush(&ticket, e),
+            (Ok(()) | Err(_), None) => {}
         }
         let woken = state.flush_waiters.take();
         drop(guard);

@@ -233,8 +233,9 @@ impl Log {
                 self.producers.check(&mut pending, header, marker, origin)?;
             }
         }
-        self.maybe_roll(&info, size_bytes, now_ms)?;
         let disk = self.disk.clone();
+        self.maybe_roll(&info, size_bytes, now_ms)
+            .map_err(|error| disk.lost(error))?;
         // Before the batches: without these entries readers would see the aborted records.
         let aborted = self.producers.aborted_by(&pending);
         self.index_aborted(&aborted, info.first_offset)?;

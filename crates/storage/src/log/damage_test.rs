@@ -205,6 +205,143 @@ fn what_follows_the_last_valid_batch_is_cut() {
 }
 
 #[test]
+fn garbage_behind_a_cleanly_closed_log_is_cut() {
+    let torn = batch(2, 5, 100);
+    for garbage in [&[0u8; 500][..], &[0xff; 3], &torn[..90]] {
+        for lost_index in [false, true] {
+            let f = Fixture::new();
+            let path = f.path(f.last_base, names::LOG);
+            f.add(&path, garbage);
+            if lost_index {
+                RealVfs
+                    .remove_file(&f.path(f.last_base, names::INDEX))
+                    .unwrap();
+            }
+            // Without a recovery point nobody can tell garbage from a damaged record.
+            assert!(matches!(f.open(0, true), Err(StorageError::Corrupt { .. })));
+            let (log, report) = f.open_whole(f.end, true);
+            assert_eq!(report.bytes_cut, garbage.len() as u64, "{report:?}");
+            log.close().unwrap();
+            let (_, report) = f.open_whole(f.end, true);
+            assert_eq!(report, RecoveryReport::default(), "cut for good");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_last_batch_of_a_cleanly_closed_log_is_bit_rot() {
+    let f = Fixture::new();
+    let log_path = f.path(f.last_base, names::LOG);
+    let before = f.content(f.last_base, names::LOG);
+    let mut last = 0;
+    let mut at = 0;
+    for batch in batches(&before) {
+        last = at;
+        at += batch.unwrap().bytes().len();
+    }
+    f.flip(&log_path, last + 16);
+    let error = f.open(f.end, true).unwrap_err();
+    assert!(matches!(error, StorageError::BitRot { .. }), "{error}");
+    assert_eq!(f.content(f.last_base, names::LOG).len(), before.len());
+}
+
+#[test]
+fn a_log_whose_end_is_gone_is_refused_by_name_and_offsets() {
+    for clean in [true, false] {
+        for remove in [true, false] {
+            let f = Fixture::new();
+            let path = f.path(f.last_base, names::LOG);
+            let content = f.content(f.last_base, names::LOG);
+            if remove {
+                RealVfs.remove_file(&path).unwrap();
+            } else {
+                RealVfs.open(&path, OpenMode::CreateEmpty).unwrap();
+            }
+            let open = || {
+                let options = OpenOptions {
+                    recovery_point: f.end,
+                    high_watermark: f.end,
+                    clean_shutdown: clean,
+                    ..OpenOptions::new(NOW_MS)
+                };
+                Log::open(Arc::new(RealVfs), &f.named(""), config(), options)
+            };
+            let error = open().unwrap_err();
+            let StorageError::TailMissing {
+                log_end_offset,
+                durable_to,
+                ..
+            } = &error
+            else {
+                panic!("{error}");
+            };
+            assert_eq!((*log_end_offset, *durable_to), (f.last_base, f.end));
+            let text = error.to_string();
+            assert!(text.contains(".log ends at offset"), "{text}");
+            assert!(text.contains("move the folder away"), "{text}");
+            // A second start tells the same, and with the file back all is well.
+            assert!(open().is_err());
+            replace_file(&RealVfs, &path, &content, Durability::PageCache).unwrap();
+            f.open_whole(f.end, clean);
+        }
+    }
+}
+
+#[test]
+fn a_truncation_that_a_crash_interrupted_is_no_missing_tail() {
+    let f = Fixture::new();
+    RealVfs
+        .open(&f.path(f.last_base, names::LOG), OpenMode::CreateEmpty)
+        .unwrap();
+    let options = OpenOptions {
+        recovery_point: f.end,
+        high_watermark: f.last_base,
+        ..OpenOptions::new(NOW_MS)
+    };
+    let (log, report) = Log::open(Arc::new(RealVfs), &f.named(""), config(), options).unwrap();
+    assert_eq!(log.log_end_offset(), f.last_base);
+    assert!(report.ends_before_recovery_point);
+}
+
+#[test]
+fn a_directory_that_was_moved_away_fails_at_the_next_roll() {
+    let f = Fixture::new();
+    let (mut log, _) = f.open(f.end, true).unwrap();
+    let elsewhere = f.dir.path().join("elsewhere");
+    RealVfs.rename(&f.named(""), &elsewhere).unwrap();
+    let error = log.roll(NOW_MS).unwrap_err();
+    assert!(matches!(error, StorageError::Poisoned { .. }), "{error}");
+    assert!(log.failure_latch().is_failed());
+}
+
+#[test]
+fn a_folder_that_was_removed_fails_a_flush_but_one_that_is_being_deleted_does_not() {
+    for deleted in [true, false] {
+        let f = Fixture::new();
+        let (mut log, _) = f.open(f.end, true).unwrap();
+        log.append_as_leader(
+            &batch(1, 1000, 10),
+            LeaderEpoch(1),
+            AppendOrigin::Client,
+            NOW_MS,
+        )
+        .unwrap();
+        log.roll(NOW_MS).unwrap();
+        let ticket = log.begin_flush().unwrap();
+        if deleted {
+            log.rename_dir("t-0.x-delete").unwrap();
+        } else {
+            RealVfs
+                .rename(&f.named(""), &f.dir.path().join("elsewhere"))
+                .unwrap();
+        }
+        let error = ticket.run().unwrap_err();
+        log.note_failed_flush(&ticket, &error);
+        assert_eq!(log.failure_latch().is_failed(), !deleted, "{error}");
+    }
+}
+
+#[test]
 fn a_bad_batch_behind_the_recovery_point_cuts_all_that_follows() {
     let f = Fixture::new();
     f.flip(&f.path(0, names::LOG), 1000);

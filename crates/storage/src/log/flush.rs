@@ -91,6 +91,14 @@ impl Log {
         })
     }
 
+    /// Takes note of a failed `run`. Files that are not found while the folder has its name were taken from under the
+    /// log: the directory has failed.
+    pub fn note_failed_flush(&self, ticket: &FlushTicket, error: &StorageError) {
+        if ticket.dir == self.dir {
+            let _ = self.disk.lost(error.clone());
+        }
+    }
+
     /// Takes note of a successful `run`: advances the recovery point.
     pub fn complete_flush(&mut self, ticket: FlushTicket) {
         if ticket.truncations == self.truncations {

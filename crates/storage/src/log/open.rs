@@ -29,6 +29,8 @@ pub struct OpenOptions {
     pub recovery_point: Offset,
     /// From `log-start-offset-checkpoint`; 0 when it does not name the log.
     pub log_start_offset: Offset,
+    /// From `replication-offset-checkpoint`; 0 when it does not name the log. Committed: no truncation goes below it.
+    pub high_watermark: Offset,
     /// The directory's clean-shutdown marker was there: nothing needs to be checked.
     pub clean_shutdown: bool,
     pub now_ms: i64,
@@ -42,6 +44,7 @@ impl OpenOptions {
         OpenOptions {
             recovery_point: 0,
             log_start_offset: 0,
+            high_watermark: 0,
             clean_shutdown: false,
             now_ms,
             latch: None,
@@ -93,7 +96,7 @@ impl Log {
         if !disk.exists(dir)? {
             disk.vfs
                 .create_dir_all(dir)
-                .map_err(|error| StorageError::io("make folder", dir, error))?;
+                .map_err(|error| disk.refused("make folder", dir, &error))?;
             if let Some(parent) = dir.parent() {
                 disk.sync_dir(parent)?;
             }
@@ -121,9 +124,9 @@ impl Log {
             truncations: 0,
             deletions: Vec::new(),
         };
-        log.load_segments(segments, &options, &mut report)?;
+        let tail_index_lost = log.load_segments(segments, &options, &mut report)?;
         let stored_epochs = log.load_epochs(&options, &mut report)?;
-        log.recover(&options, &mut report)?;
+        log.recover(tail_index_lost, &options, &mut report)?;
         log.settle_start(&options)?;
         log.settle_epochs(stored_epochs)?;
         if !options.clean_shutdown && log.size_bytes() > 0 {
@@ -137,21 +140,26 @@ impl Log {
         Ok((log, report))
     }
 
+    /// Makes the segments of what was found. True: the last one's indexes are lost, and its walk is left to `recover`.
     fn load_segments(
         &mut self,
         found: BTreeMap<Offset, FileLengths>,
         options: &OpenOptions,
         report: &mut RecoveryReport,
-    ) -> Result<(), StorageError> {
+    ) -> Result<bool, StorageError> {
         let disk = self.disk.clone();
         let bases: Vec<Offset> = found.keys().copied().collect();
+        let mut tail_index_lost = false;
         for (at, (base_offset, lengths)) in found.into_iter().enumerate() {
             let (mut segment, rebuild) =
                 Segment::found(&self.dir, base_offset, lengths, options.now_ms)?;
             let durable = bases
                 .get(at + 1)
                 .is_some_and(|next| *next <= options.recovery_point);
-            if rebuild && (options.clean_shutdown || durable) {
+            if rebuild && options.clean_shutdown && at + 1 == bases.len() {
+                // Its walk also tells where the log ends.
+                tail_index_lost = true;
+            } else if rebuild && (options.clean_shutdown || durable) {
                 // An index is gone while the log was complete: the batches must all be there.
                 let walked = segment
                     .rebuild(&disk, self.config.index_interval_bytes)
@@ -175,7 +183,7 @@ impl Log {
                 .push(Segment::create(&disk, &self.dir, start, options.now_ms)?);
             self.dir_changes += 1;
         }
-        Ok(())
+        Ok(tail_index_lost)
     }
 
     /// A corrupt segment below the recovery point; other errors stay what they are.
@@ -195,13 +203,15 @@ impl Log {
     /// Checks what lies behind the recovery point, and brings the producers up to the log's end.
     fn recover(
         &mut self,
+        tail_index_lost: bool,
         options: &OpenOptions,
         report: &mut RecoveryReport,
     ) -> Result<(), StorageError> {
         let disk = self.disk.clone();
         let index_interval_bytes = self.config.index_interval_bytes;
         if options.clean_shutdown {
-            self.log_end_offset = self.active().activate(&disk, index_interval_bytes)?;
+            self.log_end_offset = self.clean_end(tail_index_lost, options, report)?;
+            self.check_tail(options.recovery_point)?;
             // Nothing above the end can describe this log.
             return self.reload_producers_reporting(options.now_ms, report);
         }
@@ -269,7 +279,76 @@ impl Log {
             .max(next_offset);
         self.producers.set_end_offset(self.log_end_offset);
         report.ends_before_recovery_point = self.log_end_offset < options.recovery_point;
-        Ok(())
+        // A truncation that a crash interrupted leaves a recovery point above the end, but never cuts what is committed.
+        self.check_tail(options.recovery_point.min(options.high_watermark))
+    }
+
+    /// Refuses a log whose end is gone.
+    fn check_tail(&self, durable_to: Offset) -> Result<(), StorageError> {
+        let last = self.segments.last().expect("a log has a segment");
+        if self.log_end_offset >= durable_to {
+            return Ok(());
+        }
+        Err(StorageError::TailMissing {
+            path: last.path().to_owned(),
+            log_end_offset: self.log_end_offset,
+            durable_to,
+        })
+    }
+
+    /// Where a log ends that was closed cleanly. Bytes behind the recovery point that are no batch were never part of
+    /// it and are cut; below it they are bit rot. Kafka does not start with either.
+    fn clean_end(
+        &mut self,
+        tail_index_lost: bool,
+        options: &OpenOptions,
+        report: &mut RecoveryReport,
+    ) -> Result<Offset, StorageError> {
+        let disk = self.disk.clone();
+        let index_interval_bytes = self.config.index_interval_bytes;
+        let damaged = match self.active().activate(&disk, index_interval_bytes) {
+            Ok(next_offset) if !tail_index_lost => return Ok(next_offset),
+            Ok(_) => None,
+            Err(error @ StorageError::Corrupt { .. }) => Some(error),
+            Err(error) => return Err(error),
+        };
+        let segment = self.active();
+        let base_offset = segment.base_offset();
+        let walked =
+            segment.recover(&disk, 0, base_offset, index_interval_bytes, &mut |_, _| {
+                Ok(())
+            })?;
+        report.bytes_checked += walked.bytes_read;
+        report.indexes_rebuilt += 1;
+        if let Some(reason) = walked.invalid {
+            if walked.next_offset < options.recovery_point {
+                return Err(StorageError::BitRot {
+                    path: segment.path().to_owned(),
+                    position: u64::from(walked.end),
+                    offset: walked.next_offset,
+                    recovery_point: options.recovery_point,
+                    reason,
+                });
+            }
+            if options.recovery_point == 0 {
+                // Nothing says how far the log was whole, and this may be its first record.
+                return Err(damaged.unwrap_or_else(|| {
+                    StorageError::corrupt(
+                        segment.path(),
+                        format!("invalid batch at position {}: {reason}", walked.end),
+                    )
+                }));
+            }
+            tracing::warn!(path = %segment.path().display(), position = walked.end, "{reason}; the log was closed before it, and is cut here");
+            report.bytes_cut += u64::from(segment.size() - walked.end);
+            report.cut_reason = Some(reason);
+            segment.truncate(&disk, walked.end, walked.next_offset)?;
+        }
+        for (path, file) in segment.opened_files() {
+            disk.sync(&path, &*file)?;
+        }
+        disk.sync_dir(&self.dir)?;
+        Ok(walked.next_offset)
     }
 
     /// Why segment `at` does not continue one that ends at `end`. Behind the recovery point segments follow each other
