@@ -6,6 +6,7 @@
 // Files, clocks and pauses are the subject here; the seams are for the programs under test.
 #![allow(clippy::disallowed_methods)]
 
+pub mod history;
 pub mod log_walk;
 pub mod ports;
 pub mod process;
