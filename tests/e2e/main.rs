@@ -23,6 +23,7 @@ mod walkthrough_kraft;
 mod walkthrough_places;
 #[cfg(feature = "rdkafka")]
 mod walkthrough_zookeeper;
+mod wire_faults;
 
 #[cfg(feature = "rdkafka")]
 use kavka_testkit::Sandbox;

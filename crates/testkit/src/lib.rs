@@ -6,15 +6,27 @@
 // Files, clocks and pauses are the subject here; the seams are for the programs under test.
 #![allow(clippy::disallowed_methods)]
 
+pub mod cluster;
+pub mod cluster_view;
 pub mod history;
 pub mod log_walk;
+pub mod network;
 pub mod ports;
 pub mod process;
+pub mod replicas;
 pub mod sandbox;
+pub mod seed;
 pub mod wait;
+pub mod workload;
 
+pub use cluster::{Cluster, ClusterSpec, Role};
+pub use cluster_view::PartitionView;
 pub use log_walk::{WalkedLog, walk};
+pub use network::{Host, Mischief, Network};
 pub use ports::free_port;
 pub use process::{Finished, Server, run};
+pub use replicas::expect_identical;
 pub use sandbox::{Broker, Sandbox};
+pub use seed::Seed;
 pub use wait::{DEADLINE, eventually};
+pub use workload::{Workload, WorkloadSpec};
