@@ -138,7 +138,10 @@ impl ReplicaManager {
                     partition.on_event(eligibility(after, replica_id));
                 }
             } else {
-                partition.follow(new.leader, new.leader_epoch);
+                if let Err(e) = partition.follow(new.leader, new.leader_epoch) {
+                    tracing::error!(target: "state.change.logger", "Following {} failed: {e}", partition.topic_partition());
+                    self.put(&change.topic_partition, Hosted::Offline(e));
+                }
             }
         }
         doomed

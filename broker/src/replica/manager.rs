@@ -119,6 +119,11 @@ impl ReplicaManager {
         })
     }
 
+    /// This broker.
+    pub fn local(&self) -> NodeId {
+        self.context.local
+    }
+
     pub fn settings(&self) -> &ReplicaSettings {
         &self.settings
     }

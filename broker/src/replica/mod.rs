@@ -3,10 +3,12 @@
 //! Requests run in their connections' tasks; blocking work on the blocking pool with a bounded width.
 //! Kafka: kafka.server.ReplicaManager, kafka.cluster.Partition, LogManager.
 
+pub mod alter_partition;
 pub mod append;
 pub mod apply;
 pub mod error;
 pub mod fetch;
+pub mod fetcher;
 pub mod log_dirs;
 pub mod maintenance;
 pub mod manager;
@@ -21,12 +23,13 @@ mod shelf;
 pub use append::{Acks, InDoubt, acknowledged};
 pub use error::ReplicaError;
 pub use fetch::{FetchParams, FetchPartition, FetchResult, fetch};
+pub use fetcher::{FetcherSettings, Fetchers};
 pub use log_dirs::{DirDescription, ReplicaSize};
 pub use manager::{LeaderEndpoint, LeaderHint, ReplicaManager};
 pub use offsets::{FoundOffset, OffsetSpec, find_offset};
 pub use partition::{
-    Appended, FetchIsolation, FetchingReplica, IsrProposal, Partition, PartitionRead,
-    PartitionView, ReadRequest, ViewedRole,
+    Appended, Cut, FetchIsolation, FetchingReplica, Followed, IsrAnswer, IsrProposal, Partition,
+    PartitionRead, PartitionView, ReadRequest, ViewedRole,
 };
 pub use producer_ids::{NoProducerIds, ProducerIdBlock, ProducerIdSource, ProducerIds};
 pub use purgatory::Waiter;

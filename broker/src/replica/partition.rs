@@ -8,10 +8,7 @@ use crate::replica::purgatory::{Waiter, Waiters, Woken};
 use crate::replica::settings::TopicSettings;
 use arc_swap::ArcSwap;
 use kavka_common::guards::{Guard, holds};
-use kavka_common::{
-    BrokerEpoch, Clock, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicIdPartition,
-    TopicPartition, Uuid,
-};
+use kavka_common::{Clock, LeaderEpoch, NodeId, Offset, TopicIdPartition, TopicPartition, Uuid};
 use kavka_replication::{
     AcksState, EpochEnd, Follower, Leader, LeaderAction, LeaderConfig, LeaderEvent, LeaderStart,
     Registration,
@@ -23,20 +20,15 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 
 mod flush;
+mod follow;
+mod isr;
 mod read;
 mod view;
 
+pub use follow::{Cut, Followed};
+pub use isr::{IsrAnswer, IsrProposal};
 pub use read::{FetchIsolation, FetchingReplica, PartitionRead, ReadRequest};
 pub use view::{PartitionView, ViewedRole};
-
-/// An ISR that a leader wants registered. At most one per partition is under way, so the channel needs no bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IsrProposal {
-    pub topic_partition: TopicIdPartition,
-    pub isr: Vec<(NodeId, BrokerEpoch)>,
-    pub leader_epoch: LeaderEpoch,
-    pub partition_epoch: PartitionEpoch,
-}
 
 /// What became of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,29 +185,6 @@ impl Partition {
         drop(guard);
         woken.wake();
         Ok(())
-    }
-
-    /// Begins or goes on to follow; `leader_id` may be none.
-    pub fn follow(&self, leader_id: NodeId, leader_epoch: LeaderEpoch) {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        let Some(log) = &state.log else { return };
-        let known = match &state.role {
-            Role::None => LeaderEpoch::UNKNOWN,
-            Role::Leader(leader) => leader.leader_epoch(),
-            Role::Follower(follower) => follower.leader_epoch,
-        };
-        if leader_epoch < known {
-            return;
-        }
-        state.role = Role::Follower(Follower::start(
-            leader_id,
-            leader_epoch,
-            log.high_watermark(),
-        ));
-        let woken = state.waiters.take();
-        drop(guard);
-        woken.wake();
     }
 
     /// One step of the leader core, with its actions run; nothing for a follower.

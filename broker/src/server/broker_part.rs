@@ -16,8 +16,10 @@ use crate::lifecycle::{BrokerLifecycle, BrokerState, LifecycleSettings};
 use crate::metadata::{MetadataCache, MetadataPublisher};
 use crate::network::ListenerKind;
 use crate::quorum::Observers;
+use crate::replica::alter_partition;
 use crate::replica::{
-    NoProducerIds, ProducerIdBlock, ProducerIdSource, ProducerIds, ReplicaManager, ReplicaSettings,
+    FetcherSettings, Fetchers, NoProducerIds, ProducerIdBlock, ProducerIdSource, ProducerIds,
+    ReplicaManager, ReplicaSettings,
 };
 use crate::start_error::StartError;
 use futures::future::BoxFuture;
@@ -40,8 +42,10 @@ pub struct BrokerPart {
     cache: Arc<MetadataCache>,
     channel: Arc<ControllerChannel>,
     replicas: Arc<ReplicaManager>,
+    fetchers: Arc<Fetchers>,
     groups: Arc<GroupCoordinator>,
     lifecycle: Arc<BrokerLifecycle>,
+    alter_partition: JoinHandle<()>,
     heartbeats: Option<JoinHandle<()>>,
     maintenance: Vec<JoinHandle<()>>,
     clock: Arc<dyn Clock>,
@@ -73,10 +77,22 @@ impl BrokerPart {
             Arc::clone(&cache),
             Arc::clone(&clock),
         );
+        let fetchers = Fetchers::new(
+            Arc::clone(&replicas),
+            FetcherSettings::from_config(config),
+            lifecycle.epochs(),
+        );
+        let alter_partition = tokio::spawn(alter_partition::run(
+            Arc::clone(&replicas),
+            Arc::clone(&channel),
+            lifecycle.epochs(),
+        ));
         BrokerPart {
             node_id,
             cache,
             channel,
+            fetchers,
+            alter_partition,
             maintenance: replicas.start_maintenance(),
             replicas,
             groups,
@@ -90,6 +106,7 @@ impl BrokerPart {
     pub fn publishers(&self) -> Vec<Box<dyn MetadataPublisher>> {
         vec![Box::new(ReplicaPublisher {
             replicas: Arc::clone(&self.replicas),
+            fetchers: Arc::clone(&self.fetchers),
             groups: Arc::clone(&self.groups),
         })]
     }
@@ -199,6 +216,9 @@ impl BrokerPart {
             heartbeats.abort();
             let _ = heartbeats.await;
         }
+        self.fetchers.stop().await;
+        self.alter_partition.abort();
+        let _ = self.alter_partition.await;
         self.groups.stop();
         self.replicas.shutdown(Some(self.lifecycle.epoch())).await;
         for task in self.maintenance {
@@ -219,6 +239,7 @@ fn capitalised(text: &str) -> String {
 /// Tells the replicas what the metadata says, then the coordinators what that meant for the replicas.
 struct ReplicaPublisher {
     replicas: Arc<ReplicaManager>,
+    fetchers: Arc<Fetchers>,
     groups: Arc<GroupCoordinator>,
 }
 
@@ -234,6 +255,7 @@ impl MetadataPublisher for ReplicaPublisher {
     ) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let changes = self.replicas.apply(delta, image).await;
+            self.fetchers.follow(&changes);
             self.groups.follow(&changes);
         })
     }

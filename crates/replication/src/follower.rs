@@ -53,6 +53,11 @@ impl Follower {
         self.high_watermark
     }
 
+    /// The log was cut: nothing above its end is known to be committed here.
+    pub fn truncated(&mut self, log_end_offset: Offset) {
+        self.high_watermark = self.high_watermark.min(log_end_offset);
+    }
+
     /// KIP-101: truncate to where the epochs part, not to the high watermark, which may lag after a leader change.
     /// `local_end_of_epoch` looks up our own log.
     pub fn truncation(

@@ -46,10 +46,7 @@ impl Replica {
         leader_end: Offset,
         broker_epoch: BrokerEpoch,
     ) -> bool {
-        if broker_epoch != BrokerEpoch::UNKNOWN
-            && broker_epoch < self.broker_epoch
-            && holds(Guard::BrokerEpoch)
-        {
+        if self.is_outdated(broker_epoch) {
             return false;
         }
         if fetch_offset >= leader_end {
@@ -64,6 +61,13 @@ impl Replica {
         self.last_fetch_ms = now_ms;
         self.leader_end_at_last_fetch = leader_end;
         true
+    }
+
+    /// Whether a fetch with this epoch comes from an earlier incarnation than the last one.
+    pub fn is_outdated(&self, broker_epoch: BrokerEpoch) -> bool {
+        broker_epoch != BrokerEpoch::UNKNOWN
+            && broker_epoch < self.broker_epoch
+            && holds(Guard::BrokerEpoch)
     }
 
     /// KAFKA-15221: what an earlier incarnation of a rebooted broker fetched says nothing about the present one.

@@ -78,10 +78,12 @@ impl Partition {
             state.waiters.add(waiter);
         }
         let leader_only = request.leader_only || request.replica.is_some();
-        if let (Some(replica), Role::Leader(leader)) = (request.replica, &state.role)
-            && !leader.is_replica(replica.replica_id)
-        {
-            return Err(ReplicaError::NotLeaderOrFollower);
+        if let (Some(replica), Role::Leader(leader)) = (request.replica, &state.role) {
+            // not assigned here, or an earlier incarnation of a broker that has fetched since (KIP-903)
+            let known = leader.replica(replica.replica_id);
+            if known.is_none_or(|known| known.is_outdated(replica.broker_epoch)) {
+                return Err(ReplicaError::NotLeaderOrFollower);
+            }
         }
         let log = Self::log_for(state, request.current_leader_epoch, leader_only)?;
         if let Some(diverging) = diverging_epoch(log, request)? {
