@@ -8,6 +8,7 @@ use crate::api::auto_create;
 use crate::coordinator::groups;
 use crate::network::NetworkLimits;
 use crate::program::Program;
+use crate::replica::FetcherSettings;
 use crate::start_error::StartError;
 use kavka_config::zookeeper::ZooKeeperConfig;
 use kavka_config::{BrokerConfig, Properties};
@@ -126,6 +127,7 @@ impl ServerConfig {
         acted_on.extend(ControllerConfig::KEYS);
         acted_on.extend(auto_create::KEYS);
         acted_on.extend(groups::ACTED_ON);
+        acted_on.extend(FetcherSettings::KEYS);
         acted_on.extend(OTHER_KEYS);
         let unacted = self.broker.unacted_keys(&acted_on);
         if unacted.contains(&"authorizer.class.name") {
@@ -170,6 +172,7 @@ mod tests {
             NetworkLimits::KEYS,
             controller_part::KEYS,
             groups::ACTED_ON,
+            FetcherSettings::KEYS,
             auto_create::KEYS,
             ControllerConfig::KEYS,
             OTHER_KEYS,

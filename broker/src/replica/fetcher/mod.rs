@@ -35,6 +35,19 @@ pub struct FetcherSettings {
 }
 
 impl FetcherSettings {
+    /// The settings that are read here.
+    pub const KEYS: &[&str] = &[
+        "inter.broker.listener.name",
+        "num.replica.fetchers",
+        "replica.fetch.backoff.ms",
+        "replica.fetch.max.bytes",
+        "replica.fetch.min.bytes",
+        "replica.fetch.response.max.bytes",
+        "replica.fetch.wait.max.ms",
+        "replica.socket.timeout.ms",
+        "socket.connection.setup.timeout.ms",
+    ];
+
     pub fn from_config(config: &BrokerConfig) -> FetcherSettings {
         FetcherSettings {
             fetcher: FetcherConfig {
