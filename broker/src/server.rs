@@ -174,7 +174,15 @@ impl Server {
         let publishers = broker
             .as_ref()
             .map_or_else(Vec::new, BrokerPart::publishers);
-        let loading = tokio::spawn(load(source, Arc::clone(&cache), publishers));
+        let loading = tokio::spawn({
+            let loaded = load(source, Arc::clone(&cache), publishers);
+            let failed = report_failure(&fail, "the metadata cannot be followed");
+            async move {
+                if let Err(why) = loaded.await {
+                    failed(why.to_string());
+                }
+            }
+        });
 
         // Clients are let in before the controller lets the broker lead: they find it ready when it does.
         if let Some(part) = &mut broker {

@@ -4,7 +4,7 @@
 //! Kafka: org.apache.kafka.image.loader.MetadataLoader, kafka.server.metadata.BrokerMetadataPublisher.
 
 use super::cache::MetadataCache;
-use super::observer::Observer;
+use super::observer::{LogDiffers, Observer};
 use crate::quorum::{Committed, MetadataQuorum};
 use futures::future::BoxFuture;
 use kavka_metadata::{MetadataDelta, MetadataImage};
@@ -38,12 +38,13 @@ impl MetadataSource {
     }
 }
 
-/// Loads until the source ends: never for an observer, at shutdown for the quorum of this node.
+/// Loads until the source ends: at shutdown for the quorum of this node. An observer ends only if it must not go on;
+/// what was published stands.
 pub async fn load(
     source: MetadataSource,
     cache: Arc<MetadataCache>,
     mut publishers: Vec<Box<dyn MetadataPublisher>>,
-) {
+) -> Result<(), LogDiffers> {
     match source {
         MetadataSource::Local(image, mut committed) => {
             if !image.is_empty() {
@@ -61,9 +62,10 @@ pub async fn load(
                     }
                 }
             }
+            Ok(())
         }
         MetadataSource::Remote(mut observer) => loop {
-            let (image, delta) = observer.next().await;
+            let (image, delta) = observer.next().await?;
             publish(&cache, &mut publishers, &delta, &image).await;
         },
     }

@@ -48,10 +48,23 @@ pub struct Observer {
     leader_epoch: LeaderEpoch,
 }
 
+/// The controllers no longer have what this broker read as committed and acted on. To follow them would be to delete
+/// what they do not know: that is for the operator to decide, by a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the controllers' metadata log ends epoch {epoch} at offset {end_offset}, but this broker has committed records of it up to offset {read_offset}: the quorum was set back or lost records. Restart the broker to take the controllers' state as it is now; replicas that it does not name are then set aside, not deleted"
+)]
+pub struct LogDiffers {
+    pub epoch: LeaderEpoch,
+    pub end_offset: Offset,
+    pub read_offset: Offset,
+}
+
 enum Fetched {
     Nothing,
     Changed(Box<(MetadataImage, MetadataDelta)>),
     Snapshot(SnapshotId),
+    Differs(LogDiffers),
 }
 
 impl Observer {
@@ -75,12 +88,13 @@ impl Observer {
     }
 
     /// The next image that differs, or is further, than the last; with what changed.
-    pub async fn next(&mut self) -> (MetadataImage, MetadataDelta) {
+    pub async fn next(&mut self) -> Result<(MetadataImage, MetadataDelta), LogDiffers> {
         let mut retry = RETRY;
         let mut said = String::new();
         loop {
             let outcome = match self.fetch().await {
-                Ok(Fetched::Changed(change)) => return *change,
+                Ok(Fetched::Changed(change)) => return Ok(*change),
+                Ok(Fetched::Differs(how)) => return Err(how),
                 Ok(Fetched::Nothing) => {
                     retry = RETRY;
                     continue;
@@ -89,7 +103,7 @@ impl Observer {
                 Err(reason) => Err(reason),
             };
             match outcome {
-                Ok(change) => return change,
+                Ok(change) => return Ok(change),
                 Err(reason) => {
                     self.connection = None;
                     if reason != said {
@@ -197,12 +211,12 @@ impl Observer {
             }));
         }
         if partition.diverging_epoch.end_offset >= 0 {
-            // Only committed batches are served, so this is another log: start over.
-            warn!(target: LOGGER, "[MetadataLoader id={}] the controller's log differs from what was read; reading it anew", self.node_id);
-            self.image = MetadataImage::empty();
-            self.next_offset = 0;
-            self.last_epoch = LeaderEpoch::UNKNOWN;
-            return Ok(Fetched::Nothing);
+            // Only committed batches are served, so this is another log.
+            return Ok(Fetched::Differs(LogDiffers {
+                epoch: LeaderEpoch(partition.diverging_epoch.epoch),
+                end_offset: partition.diverging_epoch.end_offset,
+                read_offset: self.next_offset,
+            }));
         }
         let bytes = match &partition.records {
             Some(Records::Bytes(bytes)) => bytes.clone(),

@@ -12,7 +12,8 @@ use super::types::{
 use bytes::{Bytes, BytesMut};
 use kavka_common::{LeaderEpoch, Uuid};
 use kavka_protocol::messages::{
-    KRaftVersionRecord, LeaderChangeMessage, VotersRecord, leader_change_message, voters_record,
+    KRaftVersionRecord, LeaderChangeMessage, NoOpRecord, VotersRecord, leader_change_message,
+    voters_record,
 };
 use kavka_protocol::{EncodeError, Message, MetadataRecord, RawTaggedField};
 use kavka_records::{
@@ -68,6 +69,12 @@ pub fn encode_records(records: &[Bytes], timestamp_ms: i64) -> Result<Bytes, Cod
         builder.append(timestamp_ms, None, Some(value), [])?;
     }
     Ok(builder.build()?.freeze())
+}
+
+/// A data batch that changes nothing.
+pub fn encode_no_op(timestamp_ms: i64) -> Result<BytesMut, CodecError> {
+    let value = MetadataRecord::NoOp(NoOpRecord::default()).encode_value(0)?;
+    Ok(BytesMut::from(&encode_records(&[value], timestamp_ms)?[..]))
 }
 
 /// The batch of an entry as the log will hold it, but for base offset and epoch.

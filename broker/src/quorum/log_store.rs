@@ -91,7 +91,8 @@ impl LogStore {
             }
         }
         let voters = self.shared.membership.lock().clone();
-        self.log.append(entries, leader, &voters)
+        let proposed = leader.is_some_and(|(_, id)| id == self.node_id);
+        self.log.append(entries, leader, proposed, &voters)
     }
 }
 

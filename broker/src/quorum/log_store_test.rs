@@ -3,7 +3,9 @@
 use super::log_store::{LogStore, SharedState};
 use super::metadata_log::MetadataLog;
 use super::state_machine::{CommittedState, StateMachine};
-use super::types::{EngineStorageError, Entry, ProposedBatch, QuorumTypes, VoterNode};
+use super::types::{
+    EngineStorageError, Entry, ProposedBatch, QuorumTypes, RaftLogIdOf, Vote, VoterNode,
+};
 use super::vote_file::VoteFile;
 use super::{entry_codec, types};
 use bytes::Bytes;
@@ -12,10 +14,12 @@ use kavka_storage::LogConfig;
 use kavka_storage::testing::{Loss, SimVfs};
 use kavka_storage::vfs::{RealVfs, Vfs};
 use openraft::entry::{FromAppData, RaftEntry};
-use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
+use openraft::storage::{LogFlushed, LogState, RaftLogStorage, RaftLogStorageExt};
 use openraft::testing::{StoreBuilder, Suite};
-use openraft::{RaftLogId, RaftLogReader};
+use openraft::{OptionalSend, RaftLogId, RaftLogReader};
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -49,13 +53,81 @@ fn open(dir: &Path) -> (Arc<MetadataLog>, LogStore, StateMachine) {
     (log, store, StateMachine(Arc::new(state)))
 }
 
+/// The store with a snapshot for every purge: the suite purges without one, the engine never does.
+#[derive(Clone)]
+struct Snapshotted {
+    store: LogStore,
+    log: Arc<MetadataLog>,
+    shared: Arc<SharedState>,
+}
+
+impl RaftLogReader<QuorumTypes> for Snapshotted {
+    async fn try_get_log_entries<RB>(&mut self, range: RB) -> Result<Vec<Entry>, EngineStorageError>
+    where
+        RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
+    {
+        self.store.try_get_log_entries(range).await
+    }
+
+    async fn limited_get_log_entries(
+        &mut self,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<Entry>, EngineStorageError> {
+        self.store.limited_get_log_entries(start, end).await
+    }
+}
+
+impl RaftLogStorage<QuorumTypes> for Snapshotted {
+    type LogReader = LogStore;
+
+    async fn get_log_state(&mut self) -> Result<LogState<QuorumTypes>, EngineStorageError> {
+        self.store.get_log_state().await
+    }
+
+    async fn get_log_reader(&mut self) -> LogStore {
+        self.store.get_log_reader().await
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> Result<(), EngineStorageError> {
+        self.store.save_vote(vote).await
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote>, EngineStorageError> {
+        self.store.read_vote().await
+    }
+
+    async fn append<I>(
+        &mut self,
+        entries: I,
+        callback: LogFlushed<QuorumTypes>,
+    ) -> Result<(), EngineStorageError>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        self.store.append(entries, callback).await
+    }
+
+    async fn truncate(&mut self, from: RaftLogIdOf) -> Result<(), EngineStorageError> {
+        self.store.truncate(from).await
+    }
+
+    async fn purge(&mut self, upto: RaftLogIdOf) -> Result<(), EngineStorageError> {
+        let (_, end_offset) = self.log.offsets();
+        self.shared.snapshot.send_replace(Some((upto, end_offset)));
+        self.store.purge(upto).await
+    }
+}
+
 struct Builder;
 
-impl StoreBuilder<QuorumTypes, LogStore, StateMachine, TempDir> for Builder {
-    async fn build(&self) -> Result<(TempDir, LogStore, StateMachine), EngineStorageError> {
+impl StoreBuilder<QuorumTypes, Snapshotted, StateMachine, TempDir> for Builder {
+    async fn build(&self) -> Result<(TempDir, Snapshotted, StateMachine), EngineStorageError> {
         let dir = tempfile::tempdir().unwrap();
-        let (_, store, state) = open(dir.path());
-        Ok((dir, store, state))
+        let (log, store, state) = open(dir.path());
+        let shared = state.0.shared();
+        Ok((dir, Snapshotted { store, log, shared }, state))
     }
 }
 
@@ -148,6 +220,7 @@ fn what_the_log_is_opened_with_survives_a_power_loss() {
         .append(
             vec![records_entry(1, 0, 3)],
             None,
+            false,
             &types::Membership::default(),
         )
         .unwrap();

@@ -3,21 +3,26 @@
 //! One mutex, never held across an await, nor while fsyncing except to cut the log; the engine's task writes, anyone reads.
 //! Kafka: kafka.raft.KafkaMetadataLog (org.apache.kafka.raft.internals in 4.x); KIP-595, KIP-630.
 
-use super::entry_codec::{CodecError, decode_control, decode_entry, encode_entry, log_id};
+use super::entry_codec::{CodecError, decode_entry, encode_entry, encode_no_op, log_id};
 use super::index_file::{IndexAnchor, IndexFile};
-use super::types::{Entry, Membership, RaftLogIdOf, RaftNodeId, leader_epoch, term};
+use super::recovery_point_file::{RecoveryPoint, RecoveryPointFile};
+use super::types::{Entry, Membership, RaftLogIdOf, RaftNodeId, leader_epoch};
 use bytes::{Bytes, BytesMut};
 use kavka_common::{Clock, FileRegion, LeaderEpoch, Offset};
 use kavka_records::{BatchError, RecordBatch, batches, patch_header};
-use kavka_storage::vfs::Vfs;
-use kavka_storage::{FlushTicket, Log, LogConfig, OpenOptions, ReadError, StorageError};
+use kavka_storage::{FlushTicket, Log, ReadError, StorageError};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod open;
+
 /// How much is read at once while the log is scanned or copied out.
 const READ_CHUNK_BYTES: usize = 1 << 20;
+/// The recovery point is written when so much more is durable: what lies behind it is checked at the next start, and
+/// after a crash is cut at the first batch that is not whole.
+const RECOVERY_POINT_INTERVAL_BYTES: u64 = 1 << 16;
 
 /// The metadata log cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +45,28 @@ pub enum MetadataLogError {
     },
     #[error("the metadata log is not readable at offset {0}")]
     Unreadable(Offset),
+    /// Records that were durable are gone or damaged. Cutting the log there could take back what the quorum agreed on.
+    #[error(
+        "{reason}, but this node had made the metadata log durable up to offset {} (epoch {}). {}",
+        point.offset,
+        point.epoch,
+        remedy(dir)
+    )]
+    Damaged {
+        dir: String,
+        reason: String,
+        point: RecoveryPoint,
+    },
+    #[error("nothing says where the metadata log goes on behind entry {0}: no snapshot ends there")]
+    NoSnapshot(RaftLogIdOf),
     #[error("the metadata log refuses a batch: {0}")]
     Append(String),
+}
+
+fn remedy(dir: &str) -> String {
+    format!(
+        "Bring the files of {dir} back from a copy; or, if a majority of the other controllers has its log, move that folder away and start again: this node then copies the log from them"
+    )
 }
 
 /// Where an entry lies.
@@ -65,77 +90,41 @@ struct Inner {
     purged: Option<RaftLogIdOf>,
 }
 
+impl Inner {
+    /// The recovery point of a log that is durable up to `offset`.
+    fn point_at(&self, offset: Offset) -> RecoveryPoint {
+        let before = self
+            .entries
+            .values()
+            .rev()
+            .find(|meta| meta.last_offset < offset)
+            .map(|meta| meta.term)
+            .or(self.purged.map(|purged| purged.leader_id.term));
+        RecoveryPoint {
+            offset,
+            epoch: leader_epoch(before.unwrap_or(0)),
+        }
+    }
+}
+
 /// The metadata log.
 pub struct MetadataLog {
     dir: PathBuf,
     clock: Arc<dyn Clock>,
     index_file: IndexFile,
+    recovery_point: Mutex<RecoveryPointState>,
     inner: Mutex<Inner>,
 }
 
-impl MetadataLog {
-    /// Opens the folder, or makes it. `snapshot` is the latest one: its last entry and its end. Gives the last
-    /// membership that the log holds.
-    pub fn open(
-        vfs: Arc<dyn Vfs>,
-        dir: &Path,
-        config: LogConfig,
-        clock: Arc<dyn Clock>,
-        snapshot: Option<(RaftLogIdOf, Offset)>,
-    ) -> Result<(Self, Option<Membership>), MetadataLogError> {
-        let index_file = IndexFile::new(Arc::clone(&vfs), dir);
-        let anchor = index_file.read()?;
-        let (log, _report) = Log::open(
-            Arc::clone(&vfs),
-            dir,
-            config,
-            OpenOptions {
-                log_start_offset: anchor.map_or(0, |anchor| anchor.base_offset),
-                ..OpenOptions::new(clock.wall_ms())
-            },
-        )?;
-        let metadata_log = MetadataLog {
-            dir: dir.to_owned(),
-            clock,
-            index_file,
-            inner: Mutex::new(Inner {
-                log,
-                entries: BTreeMap::new(),
-                purged: anchor.and_then(|anchor| anchor.purged),
-            }),
-        };
-        let (log_start_offset, log_end_offset) = metadata_log.offsets();
-        if let Some((last, end_offset)) = snapshot
-            && log_end_offset < end_offset
-        {
-            // The snapshot came from the leader and the crash came before the log was cut to it.
-            metadata_log.reset(last, end_offset)?;
-            return Ok((metadata_log, None));
-        }
-        let covered = snapshot.map_or(0, |(_, end_offset)| end_offset);
-        if log_start_offset > covered {
-            // KAFKA-14240: records between the snapshot and the log would be missing.
-            return Err(StorageError::corrupt(
-                dir,
-                format!(
-                    "the log starts at offset {log_start_offset} and no snapshot covers what came before; restore the .checkpoint file or rebuild this node"
-                ),
-            )
-            .into());
-        }
-        let first_index = match anchor {
-            Some(anchor) => anchor.index,
-            // A log that Kafka wrote and cut: any number will do, as long as it stays the same.
-            None => u64::try_from(log_start_offset).unwrap_or(0),
-        };
-        let membership = metadata_log.scan(first_index, log_start_offset, log_end_offset)?;
-        if log_start_offset < log_end_offset {
-            // What a killed process wrote is still in the page cache only; from here on the engine answers for it.
-            metadata_log.flush()?;
-        }
-        Ok((metadata_log, membership))
-    }
+/// Its lock comes before that of the log, and is held while the file is written.
+struct RecoveryPointState {
+    file: RecoveryPointFile,
+    written: RecoveryPoint,
+    /// Bytes of batches appended since it was written.
+    bytes_since: u64,
+}
 
+impl MetadataLog {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -180,14 +169,17 @@ impl MetadataLog {
             .filter(|(_, meta)| meta.last_offset + 1 == end_offset)
     }
 
-    /// Appends entries behind the last one. They are readable on return; durable once the ticket has run.
+    /// Appends entries behind the last one. They are readable on return; durable once the ticket has run. `leader` is the
+    /// leader with its term; `proposed`: that is this node, and the entries are new.
     pub fn append(
         &self,
         entries: Vec<Entry>,
         leader: Option<(u64, RaftNodeId)>,
+        proposed: bool,
         voters: &Membership,
     ) -> Result<(), MetadataLogError> {
         let now_ms = self.clock.wall_ms();
+        let mut bytes = 0;
         let mut inner = self.inner.lock();
         for entry in entries {
             let base_offset = inner.log.log_end_offset();
@@ -207,21 +199,31 @@ impl MetadataLog {
                 .filter(|(leader_term, _)| *leader_term == entry.term())
                 .map(|(_, id)| id);
             let mut batch = encode_entry(&entry, entry_leader, voters, now_ms).map_err(codec)?;
-            let header = *RecordBatch::parse(&batch)
+            let mut header = *RecordBatch::parse(&batch)
                 .map_err(|error| codec(error.into()))?
                 .header();
-            let replicated =
-                header.partition_leader_epoch != LeaderEpoch::UNKNOWN && !entry.batch.is_empty();
-            if replicated && header.base_offset != base_offset {
-                return Err(MetadataLogError::Diverged {
-                    index: entry.index(),
-                    expected: base_offset,
-                    found: header.base_offset,
-                });
-            }
             let epoch = leader_epoch(entry.term());
+            let stamped =
+                header.partition_leader_epoch != LeaderEpoch::UNKNOWN && !entry.batch.is_empty();
+            let fits = header.base_offset == base_offset && header.partition_leader_epoch == epoch;
+            if stamped && !fits {
+                if !proposed {
+                    return Err(MetadataLogError::Diverged {
+                        index: entry.index(),
+                        expected: base_offset,
+                        found: header.base_offset,
+                    });
+                }
+                // Decided on a log that another leader has gone on with since: it must not take effect. Whoever
+                // proposed it sees by the offset that it did not.
+                batch = encode_no_op(now_ms).map_err(codec)?;
+                header = *RecordBatch::parse(&batch)
+                    .map_err(|error| codec(error.into()))?
+                    .header();
+            }
             patch_header(&mut batch, base_offset, epoch);
             let last_offset = base_offset + i64::from(header.last_offset_delta);
+            bytes += u64::try_from(batch.len()).unwrap_or(u64::MAX);
             append_batch(&mut inner.log, batch, epoch, now_ms)?;
             inner.entries.insert(
                 entry.index(),
@@ -232,6 +234,8 @@ impl MetadataLog {
                 },
             );
         }
+        drop(inner);
+        self.recovery_point.lock().bytes_since += bytes;
         Ok(())
     }
 
@@ -240,8 +244,39 @@ impl MetadataLog {
         Ok(self.inner.lock().log.begin_flush()?)
     }
 
+    /// Takes note that a ticket has run; on the blocking pool.
     pub fn complete_flush(&self, ticket: FlushTicket) -> Result<(), MetadataLogError> {
         self.inner.lock().log.complete_flush(ticket);
+        if self.recovery_point.lock().bytes_since >= RECOVERY_POINT_INTERVAL_BYTES {
+            self.write_recovery_point()?;
+        }
+        Ok(())
+    }
+
+    /// Remembers how far the log is durable.
+    pub fn write_recovery_point(&self) -> Result<(), MetadataLogError> {
+        let mut state = self.recovery_point.lock();
+        let point = {
+            let inner = self.inner.lock();
+            inner.point_at(inner.log.recovery_point())
+        };
+        state.bytes_since = 0;
+        if point != state.written {
+            state.file.write(point)?;
+            state.written = point;
+        }
+        Ok(())
+    }
+
+    /// Gives up what lies behind `offset`, before it is cut: a start after a crash in between must not miss it.
+    fn lower_recovery_point(
+        state: &mut RecoveryPointState,
+        point: RecoveryPoint,
+    ) -> Result<(), MetadataLogError> {
+        if point.offset < state.written.offset {
+            state.file.write(point)?;
+            state.written = point;
+        }
         Ok(())
     }
 
@@ -342,8 +377,17 @@ impl MetadataLog {
         self.inner.lock().log.end_offset_for_epoch(epoch)
     }
 
-    /// Drops the entry and all behind it.
+    /// Drops the entry and all behind it; on the blocking pool.
     pub fn truncate(&self, from: RaftLogIdOf) -> Result<(), MetadataLogError> {
+        let mut recovery_point = self.recovery_point.lock();
+        let point = {
+            let inner = self.inner.lock();
+            let first = inner.entries.range(from.index..).next();
+            first.map(|(_, meta)| inner.point_at(meta.base_offset))
+        };
+        if let Some(point) = point {
+            Self::lower_recovery_point(&mut recovery_point, point)?;
+        }
         let mut inner = self.inner.lock();
         let removed = inner.entries.split_off(&from.index);
         if let Some((_, meta)) = removed.first_key_value() {
@@ -354,19 +398,25 @@ impl MetadataLog {
         Ok(())
     }
 
-    /// Drops the entry and all before it. `end_offset` is where a snapshot with that last entry ends, if there is one.
+    /// Drops the entry and all before it. `end_offset` is where a snapshot with that last entry ends, if there is one:
+    /// only with that can the log go on behind an entry that it does not have.
     pub fn purge(
         &self,
         upto: RaftLogIdOf,
         end_offset: Option<Offset>,
     ) -> Result<(), MetadataLogError> {
-        let behind = {
+        let (behind, end_in_log) = {
             let inner = self.inner.lock();
+            let end_in_log = inner
+                .entries
+                .get(&upto.index)
+                .filter(|meta| meta.term == upto.leader_id.term)
+                .map(|meta| meta.last_offset + 1);
             let last = inner
                 .entries
                 .last_key_value()
                 .map(|(index, meta)| log_id(leader_epoch(meta.term), *index));
-            if last.is_none_or(|last| last <= upto) {
+            let behind = if last.is_none_or(|last| last <= upto) {
                 None
             } else {
                 inner
@@ -374,10 +424,13 @@ impl MetadataLog {
                     .range(upto.index + 1..)
                     .next()
                     .map(|(index, meta)| (*index, meta.base_offset))
-            }
+            };
+            (behind, end_in_log)
         };
         let Some((index, base_offset)) = behind else {
-            let end_offset = end_offset.unwrap_or_else(|| self.offsets().1);
+            let end_offset = end_in_log
+                .or(end_offset)
+                .ok_or(MetadataLogError::NoSnapshot(upto))?;
             return self.reset(upto, end_offset);
         };
         // First the way to count, then the loss of what was counted from.
@@ -404,6 +457,12 @@ impl MetadataLog {
 
     /// Empties the log, which goes on at `end_offset` behind the entry `last`.
     fn reset(&self, last: RaftLogIdOf, end_offset: Offset) -> Result<(), MetadataLogError> {
+        let mut recovery_point = self.recovery_point.lock();
+        let point = RecoveryPoint {
+            offset: end_offset,
+            epoch: leader_epoch(last.leader_id.term),
+        };
+        Self::lower_recovery_point(&mut recovery_point, point)?;
         self.index_file.write(&IndexAnchor {
             index: last.index + 1,
             base_offset: end_offset,
@@ -418,53 +477,12 @@ impl MetadataLog {
         Ok(())
     }
 
-    /// Finds the batches behind the log start.
-    fn scan(
-        &self,
-        first_index: u64,
-        log_start_offset: Offset,
-        log_end_offset: Offset,
-    ) -> Result<Option<Membership>, MetadataLogError> {
-        let mut membership = None;
-        let mut entries = BTreeMap::new();
-        let mut index = first_index;
-        let mut offset = log_start_offset;
-        while offset < log_end_offset {
-            let chunk = self.read_chunk(offset, log_end_offset)?;
-            for batch in batches(&chunk) {
-                let at = offset;
-                let codec = |source| MetadataLogError::Codec {
-                    dir: self.dir.display().to_string(),
-                    offset: at,
-                    source,
-                };
-                let batch = batch.map_err(|error| codec(error.into()))?;
-                let header = *batch.header();
-                if header.is_control() {
-                    let voters = decode_control(&batch).map_err(codec)?.voters;
-                    membership = voters.map(|tag| tag.membership).or(membership);
-                }
-                entries.insert(
-                    index,
-                    EntryMeta {
-                        term: term(header.partition_leader_epoch),
-                        base_offset: header.base_offset,
-                        last_offset: header.last_offset(),
-                    },
-                );
-                index += 1;
-                offset = header.next_offset();
-            }
-        }
-        self.inner.lock().entries = entries;
-        Ok(membership)
-    }
-
     /// Makes everything durable before the process ends.
     pub fn flush(&self) -> Result<(), MetadataLogError> {
         let ticket = self.begin_flush()?;
         ticket.run()?;
-        self.complete_flush(ticket)
+        self.complete_flush(ticket)?;
+        self.write_recovery_point()
     }
 }
 

@@ -4,7 +4,9 @@
 //! The engine has its own tasks; everything given out is shared and may be used from any task.
 //! Kafka: org.apache.kafka.raft.{RaftClient, KafkaRaftClient}; KIP-500, KIP-595, KIP-630, KIP-853.
 
+mod engine;
 pub mod entry_codec;
+mod first_entries;
 pub mod index_file;
 pub mod log_store;
 pub mod metadata_log;
@@ -12,13 +14,18 @@ pub mod no_peers;
 pub mod observers;
 pub mod peers;
 pub mod quorum_node;
+pub mod recovery_point_file;
 pub mod snapshot_file;
+mod snapshots;
 pub mod state_machine;
+mod status;
 pub mod types;
 pub mod vote_file;
 
 #[cfg(test)]
 mod log_store_test;
+#[cfg(test)]
+mod metadata_log_test;
 #[cfg(test)]
 mod peers_test;
 #[cfg(test)]
@@ -86,6 +93,15 @@ pub enum QuorumAppendError {
     #[error("the metadata log ends at {log_end_offset}, not at {expected}")]
     UnexpectedEnd {
         log_end_offset: Offset,
+        expected: Offset,
+    },
+    /// Another leader wrote in between. The batch was decided on what is no longer the log's end, so it was written
+    /// without effect.
+    #[error(
+        "a batch for offset {expected} of the metadata log came to offset {base_offset}, where it has no effect"
+    )]
+    Misplaced {
+        base_offset: Offset,
         expected: Offset,
     },
     /// A record cannot be written.

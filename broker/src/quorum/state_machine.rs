@@ -164,6 +164,10 @@ impl CommittedState {
         *self.shared.snapshot.borrow()
     }
 
+    pub fn shared(&self) -> Arc<SharedState> {
+        Arc::clone(&self.shared)
+    }
+
     pub fn latest_snapshot(&self) -> Option<SnapshotId> {
         self.folded.lock().latest_snapshot
     }
