@@ -5,7 +5,7 @@
 
 use crate::replica::error::ReplicaError;
 use crate::replica::partition::{
-    FetchIsolation, FetchingReplica, Partition, PartitionRead, ReadRequest,
+    BegunRead, FetchIsolation, FetchingReplica, Partition, PartitionRead, ReadRequest,
 };
 use crate::replica::purgatory::Waiter;
 use kavka_common::{LeaderEpoch, Offset};
@@ -39,7 +39,7 @@ pub type FetchResult = Result<PartitionRead, ReplicaError>;
 /// Reads until `min_bytes` are there, something has to be told at once, or the wait is over. Results are in the order
 /// of `partitions`.
 pub async fn fetch(params: &FetchParams, partitions: &[FetchPartition]) -> Vec<FetchResult> {
-    let (results, answer_now) = read_all(params, partitions, None);
+    let (results, answer_now) = read_all(params, partitions, None).await;
     if answer_now || params.max_wait_ms <= 0 {
         return results;
     }
@@ -50,7 +50,7 @@ pub async fn fetch(params: &FetchParams, partitions: &[FetchPartition]) -> Vec<F
     tokio::pin!(deadline);
     loop {
         // registering and reading happen under the same lock: no append is missed
-        let (results, answer_now) = read_all(params, partitions, Some(&waiter));
+        let (results, answer_now) = read_all(params, partitions, Some(&waiter)).await;
         if answer_now {
             return results;
         }
@@ -61,7 +61,7 @@ pub async fn fetch(params: &FetchParams, partitions: &[FetchPartition]) -> Vec<F
     }
 }
 
-fn read_all(
+async fn read_all(
     params: &FetchParams,
     partitions: &[FetchPartition],
     waiter: Option<&Arc<Waiter>>,
@@ -84,7 +84,7 @@ fn read_all(
             leader_only: params.leader_only,
         };
         let result = match &fetch.partition {
-            Ok(partition) => partition.read(&request, waiter),
+            Ok(partition) => read_one(partition, &request, waiter).await,
             Err(e) => Err(e.clone()),
         };
         match &result {
@@ -98,4 +98,24 @@ fn read_all(
         results.push(result);
     }
     (results, answer_now || total >= params.min_bytes)
+}
+
+/// What is in the page cache is read at once; a cold disk is waited for on the blocking pool.
+async fn read_one(
+    partition: &Arc<Partition>,
+    request: &ReadRequest,
+    waiter: Option<&Arc<Waiter>>,
+) -> FetchResult {
+    let pending = match partition.begin_read(request, waiter)? {
+        BegunRead::Done(read) => return Ok(read),
+        BegunRead::Pending(pending) => pending,
+    };
+    if let Some(read) = partition.finish_read(&pending)? {
+        return Ok(read);
+    }
+    let partition = Arc::clone(partition);
+    tokio::task::spawn_blocking(move || partition.finish_read_waiting(&pending))
+        .await
+        // the runtime is stopping
+        .unwrap_or(Err(ReplicaError::NotLeaderOrFollower))
 }

@@ -42,3 +42,10 @@ mod replica_test;
 #[cfg(test)]
 #[path = "shelf_test.rs"]
 mod shelf_test;
+
+#[cfg(test)]
+mod spoilt_vfs;
+
+#[cfg(test)]
+#[path = "cold_read_test.rs"]
+mod cold_read_test;

@@ -1,11 +1,13 @@
 //! Looking up offsets: by timestamp, by the special timestamps, and where a leader epoch ends.
 //! Not here: the wire (api/list_offsets.rs).
-//! Runs under the partition's lock; a lookup by time reads one batch of the log.
+//! On the blocking pool. Decided under the partition's lock; a lookup by time searches the log's files outside it.
 //! Kafka: Partition.fetchOffsetForTimestamp, UnifiedLog.fetchOffsetByTimestamp; KIP-79, KIP-207, KIP-734, KIP-405, KIP-1005.
 
 use crate::replica::error::ReplicaError;
 use crate::replica::partition::{FetchIsolation, Partition};
 use kavka_common::{LeaderEpoch, Offset};
+use kavka_replication::Leader;
+use kavka_storage::{Log, LookupError, TimestampLookup};
 
 /// What ListOffsets asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,57 +66,100 @@ pub fn find_offset(
     current_leader_epoch: LeaderEpoch,
     leader_only: bool,
 ) -> Result<FoundOffset, ReplicaError> {
-    partition.with_log(current_leader_epoch, leader_only, |log, leader| {
-        let last_fetchable = match isolation {
-            FetchIsolation::LogEnd => log.log_end_offset(),
-            FetchIsolation::HighWatermark => log.high_watermark(),
-            FetchIsolation::TxnCommitted => log.last_stable_offset(),
-        };
-        // KIP-207: until the new leader has committed up to its start, its watermark may lie behind what was told before
-        let lags = isolation != FetchIsolation::LogEnd
-            && leader.is_some_and(|leader| leader.epoch_start_offset() > leader.high_watermark());
-        let refuse_if_lagging = |found: FoundOffset| {
-            if lags {
-                Err(ReplicaError::OffsetNotAvailable)
-            } else {
-                Ok(found)
-            }
-        };
-        match spec {
-            OffsetSpec::Latest => refuse_if_lagging(FoundOffset {
+    let looked = partition.with_log(current_leader_epoch, leader_only, |log, leader| {
+        look(log, leader, spec, isolation)
+    })?;
+    let by_time = match looked {
+        Looked::Found(found) => return Ok(found),
+        Looked::ByTime(by_time) => by_time,
+    };
+    let found = match by_time.lookup.run() {
+        Ok(found) => found,
+        // an index that needs repair, or a file that went with its segment: what it is shows under the lock
+        Err(LookupError::Again | LookupError::Cold) => {
+            partition.with_log(current_leader_epoch, leader_only, |log, _| match spec {
+                OffsetSpec::Timestamp(at) => {
+                    Ok(log.offset_for_timestamp(at, by_time.last_fetchable)?)
+                }
+                _ => Ok(log.max_timestamp_offset()?),
+            })?
+        }
+    };
+    match found {
+        Some(found) if found.offset < by_time.last_fetchable => Ok(FoundOffset {
+            timestamp: found.timestamp,
+            offset: found.offset,
+            leader_epoch: found.leader_epoch,
+        }),
+        Some(_) | None => refuse_if_lagging(by_time.lags, FoundOffset::NONE),
+    }
+}
+
+/// What a look under the lock gave.
+enum Looked {
+    Found(FoundOffset),
+    ByTime(ByTime),
+}
+
+struct ByTime {
+    lookup: TimestampLookup,
+    last_fetchable: Offset,
+    lags: bool,
+}
+
+fn refuse_if_lagging(lags: bool, found: FoundOffset) -> Result<FoundOffset, ReplicaError> {
+    match lags {
+        true => Err(ReplicaError::OffsetNotAvailable),
+        false => Ok(found),
+    }
+}
+
+fn look(
+    log: &Log,
+    leader: Option<&Leader>,
+    spec: OffsetSpec,
+    isolation: FetchIsolation,
+) -> Result<Looked, ReplicaError> {
+    let last_fetchable = match isolation {
+        FetchIsolation::LogEnd => log.log_end_offset(),
+        FetchIsolation::HighWatermark => log.high_watermark(),
+        FetchIsolation::TxnCommitted => log.last_stable_offset(),
+    };
+    // KIP-207: until the new leader has committed up to its start, its watermark may lie behind what was told before
+    let lags = isolation != FetchIsolation::LogEnd
+        && leader.is_some_and(|leader| leader.epoch_start_offset() > leader.high_watermark());
+    let by_time = |lookup| {
+        Looked::ByTime(ByTime {
+            lookup,
+            last_fetchable,
+            lags,
+        })
+    };
+    Ok(match spec {
+        OffsetSpec::Latest => Looked::Found(refuse_if_lagging(
+            lags,
+            FoundOffset {
                 timestamp: -1,
                 offset: last_fetchable,
                 leader_epoch: leader.map_or_else(
                     || log.latest_epoch().unwrap_or(LeaderEpoch::UNKNOWN),
                     |leader| leader.leader_epoch(),
                 ),
-            }),
-            // without tiered storage the local log is all there is
-            OffsetSpec::Earliest | OffsetSpec::EarliestLocal => Ok(FoundOffset {
-                timestamp: -1,
-                offset: log.log_start_offset(),
-                leader_epoch: log
-                    .leader_epochs()
-                    .epoch_at(log.log_start_offset())
-                    .unwrap_or(LeaderEpoch::UNKNOWN),
-            }),
-            OffsetSpec::LatestTiered | OffsetSpec::EarliestPendingUpload => Ok(FoundOffset::NONE),
-            OffsetSpec::MaxTimestamp => match log.max_timestamp_offset()? {
-                Some(found) if found.offset < last_fetchable => Ok(FoundOffset {
-                    timestamp: found.timestamp,
-                    offset: found.offset,
-                    leader_epoch: found.leader_epoch,
-                }),
-                Some(_) | None => refuse_if_lagging(FoundOffset::NONE),
             },
-            OffsetSpec::Timestamp(at) => match log.offset_for_timestamp(at, last_fetchable)? {
-                Some(found) => Ok(FoundOffset {
-                    timestamp: found.timestamp,
-                    offset: found.offset,
-                    leader_epoch: found.leader_epoch,
-                }),
-                None => refuse_if_lagging(FoundOffset::NONE),
-            },
+        )?),
+        // without tiered storage the local log is all there is
+        OffsetSpec::Earliest | OffsetSpec::EarliestLocal => Looked::Found(FoundOffset {
+            timestamp: -1,
+            offset: log.log_start_offset(),
+            leader_epoch: log
+                .leader_epochs()
+                .epoch_at(log.log_start_offset())
+                .unwrap_or(LeaderEpoch::UNKNOWN),
+        }),
+        OffsetSpec::LatestTiered | OffsetSpec::EarliestPendingUpload => {
+            Looked::Found(FoundOffset::NONE)
         }
+        OffsetSpec::MaxTimestamp => by_time(log.plan_max_timestamp()),
+        OffsetSpec::Timestamp(at) => by_time(log.plan_timestamp(at, last_fetchable)),
     })
 }

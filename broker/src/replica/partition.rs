@@ -27,7 +27,9 @@ mod view;
 
 pub use follow::{Cut, Followed};
 pub use isr::{IsrAnswer, IsrProposal};
-pub use read::{FetchIsolation, FetchingReplica, PartitionRead, ReadRequest};
+pub use read::{
+    BegunRead, FetchIsolation, FetchingReplica, PartitionRead, PendingRead, ReadRequest,
+};
 pub use view::{PartitionView, ViewedRole};
 
 /// What became of an append.

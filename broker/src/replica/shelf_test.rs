@@ -4,65 +4,16 @@
 //! Kafka: LogManagerTest, ReplicaManagerTest (offline partitions); KAFKA-16234.
 
 use super::replica_test::{Broker, PARAMS, batch, offsets_of, read_at, topic, topic_id};
+use super::spoilt_vfs::SpoiltVfs;
 use super::*;
 use kavka_common::TopicPartition;
 use kavka_metadata::MetadataRecord;
 use kavka_protocol::messages::RemoveTopicRecord;
 use kavka_storage::checkpoint::read_offsets;
-use kavka_storage::vfs::{DirEntry, DirLock, File, OpenMode, RealVfs, Space, Vfs, read_file};
-use std::io;
+use kavka_storage::vfs::{OpenMode, RealVfs, Vfs, read_file};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The machine's file system, whose folders cannot be renamed while `stuck`.
-#[derive(Debug, Default)]
-struct StuckFolders {
-    stuck: AtomicBool,
-}
-
-impl Vfs for StuckFolders {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        RealVfs.open(path, mode)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let folder = to.extension().is_some_and(|e| {
-            let e = e.to_string_lossy();
-            e.ends_with("-stray") || e.ends_with("-delete")
-        });
-        if folder && self.stuck.load(Ordering::Relaxed) {
-            return Err(io::Error::other("the folder is stuck"));
-        }
-        RealVfs.rename(from, to)
-    }
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        RealVfs.remove_file(path)
-    }
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        RealVfs.remove_dir_all(path)
-    }
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        RealVfs.create_dir_all(path)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        RealVfs.list(dir)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        RealVfs.sync_dir(dir)
-    }
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        RealVfs.exists(path)
-    }
-    fn modified_ms(&self, path: &Path) -> io::Result<Option<i64>> {
-        RealVfs.modified_ms(path)
-    }
-    fn space(&self, dir: &Path) -> io::Result<Space> {
-        RealVfs.space(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn DirLock>>> {
-        RealVfs.lock(path)
-    }
-}
+use std::sync::atomic::Ordering;
 
 fn folders(dir: &Path, suffix: &str) -> usize {
     let entries = RealVfs.list(dir).unwrap();
@@ -87,7 +38,7 @@ async fn a_topic_does_not_get_the_records_of_another_whose_folder_is_stuck() {
         broker.produce(batch(&["old"])).unwrap();
         broker.replicas.shutdown(None).await;
     }
-    let vfs = Arc::new(StuckFolders::default());
+    let vfs = Arc::new(SpoiltVfs::default());
     vfs.stuck.store(true, Ordering::Relaxed);
     {
         // deleted and made anew while the broker was away
@@ -112,7 +63,7 @@ async fn a_topic_does_not_get_the_records_of_another_whose_folder_is_stuck() {
 #[tokio::test]
 async fn a_topic_does_not_get_the_records_of_one_that_could_not_be_deleted() {
     let dir = tempfile::tempdir().unwrap();
-    let vfs = Arc::new(StuckFolders::default());
+    let vfs = Arc::new(SpoiltVfs::default());
     let mut broker = Broker::start_on(vfs.clone(), dir.path()).await;
     broker.apply(&topic("t", topic_id(7), &[1], &[1])).await;
     broker.produce(batch(&["old"])).unwrap();

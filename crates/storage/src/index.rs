@@ -1,14 +1,17 @@
 //! A sparse index file: fixed-size entries that grow in their key, `.index` by offset and `.timeindex` by timestamp.
 //! Not here: which batches get an entry (segment.rs), the aborted transactions (txn_index.rs).
-//! Inside a segment, under the log owner's lock. Hot path: an append pushes to memory; the file follows at flush, roll
+//! Inside a segment, under the log owner's lock, but for `SealedIndex` and `Floor`. Hot path: an append pushes to memory; the file follows at flush, roll
 //! and close. Entries past the recovery point are rebuilt after a crash anyway, so nothing is lost by writing late.
 //! Kafka: AbstractIndex, OffsetIndex, TimeIndex. Kafka maps a preallocated file; here the file is as long as its content,
 //! which is what Kafka leaves behind on roll and close.
 
 use crate::disk::Disk;
 use crate::error::StorageError;
+use crate::lazy_file::LazyFile;
+use crate::scan::Reading;
 use crate::vfs::{File, OpenMode};
 use kavka_common::Offset;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -106,9 +109,8 @@ enum Content<E> {
 
 #[derive(Debug)]
 pub(crate) struct Index<E> {
-    path: PathBuf,
     base_offset: Offset,
-    file: Option<Arc<dyn File>>,
+    file: Arc<LazyFile>,
     content: Content<E>,
 }
 
@@ -116,9 +118,8 @@ impl<E: Entry> Index<E> {
     /// A new index without entries; the file is made by the first write-out.
     pub(crate) fn create(path: PathBuf, base_offset: Offset) -> Self {
         Index {
-            path,
             base_offset,
-            file: None,
+            file: LazyFile::new(path),
             content: Content::Resident {
                 entries: Vec::new(),
                 written: 0,
@@ -130,9 +131,8 @@ impl<E: Entry> Index<E> {
     pub(crate) fn sealed(path: PathBuf, base_offset: Offset, length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok()?;
         length.is_multiple_of(E::SIZE).then(|| Index {
-            path,
             base_offset,
-            file: None,
+            file: LazyFile::new(path),
             content: Content::Sealed {
                 entries: length / E::SIZE,
             },
@@ -140,7 +140,7 @@ impl<E: Entry> Index<E> {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -150,13 +150,58 @@ impl<E: Entry> Index<E> {
         }
     }
 
-    fn file(&mut self, disk: &Disk) -> Result<Arc<dyn File>, StorageError> {
-        if let Some(file) = &self.file {
-            return Ok(file.clone());
+    fn file(&self, disk: &Disk) -> Result<Arc<dyn File>, StorageError> {
+        self.file.open(disk, OpenMode::CreateOrWrite).cloned()
+    }
+
+    /// The index of a segment that is not written, to be searched outside the lock.
+    fn as_sealed(&self, entries: usize) -> SealedIndex<E> {
+        SealedIndex {
+            file: Arc::clone(&self.file),
+            base_offset: self.base_offset,
+            entries,
+            entry: PhantomData,
         }
-        let file = disk.open(&self.path, OpenMode::CreateOrWrite)?;
-        self.file = Some(file.clone());
-        Ok(file)
+    }
+
+    /// The index in its file, of a segment that is not written.
+    pub(crate) fn sealed_part(&self) -> Option<SealedIndex<E>> {
+        match &self.content {
+            Content::Resident { .. } => None,
+            Content::Sealed { entries } => Some(self.as_sealed(*entries)),
+        }
+    }
+
+    fn resident(&self) -> &[E] {
+        match &self.content {
+            Content::Resident { entries, .. } => entries,
+            Content::Sealed { .. } => &[],
+        }
+    }
+
+    /// The first entry above `key` of an index that is in memory.
+    pub(crate) fn resident_after(&self, key: E::Key) -> Option<E> {
+        let entries = self.resident();
+        let at = entries.partition_point(|entry| entry.key() <= key);
+        entries.get(at).copied()
+    }
+
+    /// The first entry of an index in memory for which `reached` holds; it holds for all after that one too.
+    pub(crate) fn resident_reached(&self, reached: impl Fn(&E) -> bool) -> Option<E> {
+        let entries = self.resident();
+        let at = entries.partition_point(|entry| !reached(entry));
+        entries.get(at).copied()
+    }
+
+    /// The last entry whose key is not above `key`, or what is needed to look for it.
+    pub(crate) fn floor_later(&self, key: E::Key) -> Floor<E> {
+        match &self.content {
+            Content::Resident { entries, .. } => {
+                let below = entries.partition_point(|entry| entry.key() <= key);
+                Floor::Known(below.checked_sub(1).map(|at| entries[at]))
+            }
+            Content::Sealed { entries } => Floor::InFile(self.as_sealed(*entries)),
+        }
     }
 
     /// Brings all entries into memory, up to the first that does not grow: a preallocated file ends in zeros.
@@ -166,7 +211,7 @@ impl<E: Entry> Index<E> {
         };
         let mut bytes = vec![0; count * E::SIZE];
         let file = self.file(disk)?;
-        disk.read_exact_at(&self.path, &*file, &mut bytes, 0)?;
+        disk.read_exact_at(self.file.path(), &*file, &mut bytes, 0)?;
         let mut entries: Vec<E> = Vec::with_capacity(count);
         for chunk in bytes.chunks_exact(E::SIZE) {
             let entry = E::parse(chunk, self.base_offset);
@@ -178,10 +223,10 @@ impl<E: Entry> Index<E> {
         let written = entries.len();
         self.content = Content::Resident { entries, written };
         if written < count {
-            disk.set_len(&self.path, &*file, (written * E::SIZE) as u64)?;
+            disk.set_len(self.file.path(), &*file, (written * E::SIZE) as u64)?;
         } else {
             // A log that nobody writes to keeps one open file, not three.
-            self.file = None;
+            self.file = LazyFile::new(self.file.path().to_owned());
         }
         Ok(())
     }
@@ -199,21 +244,10 @@ impl<E: Entry> Index<E> {
         entries.push(entry);
     }
 
-    pub(crate) fn entry(&mut self, disk: &Disk, at: usize) -> Result<E, StorageError> {
+    pub(crate) fn entry(&self, disk: &Disk, at: usize) -> Result<E, StorageError> {
         match &self.content {
             Content::Resident { entries, .. } => Ok(entries[at]),
-            Content::Sealed { .. } => {
-                // Entries are at most 12 bytes.
-                let mut bytes = [0; 16];
-                let file = self.file(disk)?;
-                disk.read_exact_at(
-                    &self.path,
-                    &*file,
-                    &mut bytes[..E::SIZE],
-                    (at * E::SIZE) as u64,
-                )?;
-                Ok(E::parse(&bytes[..E::SIZE], self.base_offset))
-            }
+            Content::Sealed { entries } => self.as_sealed(*entries).entry(disk, at, Reading::Waits),
         }
     }
 
@@ -225,7 +259,7 @@ impl<E: Entry> Index<E> {
         }
     }
 
-    pub(crate) fn last(&mut self, disk: &Disk) -> Result<Option<E>, StorageError> {
+    pub(crate) fn last(&self, disk: &Disk) -> Result<Option<E>, StorageError> {
         match self.len().checked_sub(1) {
             None => Ok(None),
             Some(at) => self.entry(disk, at).map(Some),
@@ -233,41 +267,17 @@ impl<E: Entry> Index<E> {
     }
 
     /// The last entry whose key is not above `key`.
-    pub(crate) fn floor(&mut self, disk: &Disk, key: E::Key) -> Result<Option<E>, StorageError> {
-        let (mut low, mut high) = (0, self.len());
-        let mut found = None;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let entry = self.entry(disk, middle)?;
-            if entry.key() <= key {
-                found = Some(entry);
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(found)
+    pub(crate) fn floor(&self, disk: &Disk, key: E::Key) -> Result<Option<E>, StorageError> {
+        self.floor_later(key).find(disk, key, Reading::Waits)
     }
 
     /// The first entry for which `reached` holds; it holds for all entries after that one too.
     pub(crate) fn first_reached(
-        &mut self,
+        &self,
         disk: &Disk,
         reached: impl Fn(&E) -> bool,
     ) -> Result<Option<E>, StorageError> {
-        let (mut low, mut high) = (0, self.len());
-        let mut found = None;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let entry = self.entry(disk, middle)?;
-            if reached(&entry) {
-                found = Some(entry);
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        Ok(found)
+        first_where(self.len(), |at| self.entry(disk, at), reached)
     }
 
     /// Drops the entries for which `keep` is false; they are the last ones. The index must be resident.
@@ -284,7 +294,7 @@ impl<E: Entry> Index<E> {
         if *written > length {
             *written = length;
             let file = self.file(disk)?;
-            disk.set_len(&self.path, &*file, (length * E::SIZE) as u64)?;
+            disk.set_len(self.file.path(), &*file, (length * E::SIZE) as u64)?;
         }
         Ok(())
     }
@@ -305,7 +315,12 @@ impl<E: Entry> Index<E> {
         for entry in &entries[*written..] {
             entry.write(self.base_offset, &mut bytes);
         }
-        disk.write_all_at(&self.path, &*file, &bytes, (*written * E::SIZE) as u64)?;
+        disk.write_all_at(
+            self.file.path(),
+            &*file,
+            &bytes,
+            (*written * E::SIZE) as u64,
+        )?;
         *written = entries.len();
         Ok(())
     }
@@ -321,15 +336,14 @@ impl<E: Entry> Index<E> {
 
     /// The open file, for an fsync after `write_out`.
     pub(crate) fn opened(&self) -> Option<(PathBuf, Arc<dyn File>)> {
-        self.file
-            .as_ref()
-            .map(|file| (self.path.clone(), file.clone()))
+        let file = self.file.opened()?;
+        Some((self.file.path().to_owned(), Arc::clone(file)))
     }
 
     /// Empties the index; the content is about to be rebuilt from the log.
     pub(crate) fn reset(&mut self, disk: &Disk) -> Result<(), StorageError> {
         let file = self.file(disk)?;
-        disk.set_len(&self.path, &*file, 0)?;
+        disk.set_len(self.file.path(), &*file, 0)?;
         self.content = Content::Resident {
             entries: Vec::new(),
             written: 0,
@@ -339,7 +353,101 @@ impl<E: Entry> Index<E> {
 
     /// The folder was renamed; an open file stays the same file.
     pub(crate) fn set_path(&mut self, path: PathBuf) {
-        self.path = path;
+        self.file = self.file.moved(path);
+    }
+}
+
+/// The first entry of `length` for which `reached` holds; it holds for all after that one too.
+fn first_where<E>(
+    length: usize,
+    entry: impl Fn(usize) -> Result<E, StorageError>,
+    reached: impl Fn(&E) -> bool,
+) -> Result<Option<E>, StorageError> {
+    let (mut low, mut high) = (0, length);
+    let mut found = None;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let at = entry(middle)?;
+        if reached(&at) {
+            found = Some(at);
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(found)
+}
+
+/// An index that is searched in its file; nobody writes to it any more.
+#[derive(Debug)]
+pub(crate) struct SealedIndex<E> {
+    file: Arc<LazyFile>,
+    base_offset: Offset,
+    entries: usize,
+    entry: PhantomData<E>,
+}
+
+impl<E: Entry> SealedIndex<E> {
+    fn entry(&self, disk: &Disk, at: usize, reading: Reading) -> Result<E, StorageError> {
+        // Entries are at most 12 bytes.
+        let mut bytes = [0; 16];
+        let file = reading.open(disk, &self.file)?;
+        let position = (at * E::SIZE) as u64;
+        reading.read_exact_at(self.file.path(), &**file, &mut bytes[..E::SIZE], position)?;
+        Ok(E::parse(&bytes[..E::SIZE], self.base_offset))
+    }
+
+    pub(crate) fn last(&self, disk: &Disk, reading: Reading) -> Result<Option<E>, StorageError> {
+        match self.entries.checked_sub(1) {
+            None => Ok(None),
+            Some(at) => self.entry(disk, at, reading).map(Some),
+        }
+    }
+
+    /// The first entry for which `reached` holds; it holds for all entries after that one too.
+    pub(crate) fn first_reached(
+        &self,
+        disk: &Disk,
+        reading: Reading,
+        reached: impl Fn(&E) -> bool,
+    ) -> Result<Option<E>, StorageError> {
+        first_where(self.entries, |at| self.entry(disk, at, reading), reached)
+    }
+}
+
+/// The last entry that is not above a key.
+#[derive(Debug)]
+pub(crate) enum Floor<E> {
+    /// The index was in memory, and this is what it said.
+    Known(Option<E>),
+    InFile(SealedIndex<E>),
+}
+
+impl<E: Entry> Floor<E> {
+    /// `key` is the one that it was asked for.
+    pub(crate) fn find(
+        &self,
+        disk: &Disk,
+        key: E::Key,
+        reading: Reading,
+    ) -> Result<Option<E>, StorageError> {
+        let index = match self {
+            Floor::Known(entry) => return Ok(*entry),
+            Floor::InFile(index) => index,
+        };
+        let (mut low, mut high) = (0, index.entries);
+        let mut found = None;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let entry = index.entry(disk, middle, reading)?;
+            if entry.key() <= key {
+                found = Some(entry);
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -8,6 +8,7 @@ pub mod config;
 mod disk;
 pub mod error;
 mod index;
+mod lazy_file;
 pub mod leader_epoch;
 pub mod log;
 pub mod log_dir;
@@ -23,8 +24,9 @@ pub mod vfs;
 pub use config::LogConfig;
 pub use error::{FailureLatch, StorageError};
 pub use log::{
-    AppendError, AppendInfo, CheckpointOffsets, FileDeletions, FlushTicket, Log, OffsetOutOfRange,
-    OpenOptions, ReadError, ReadResult, RecoveryReport, TimestampedOffset,
+    AppendError, AppendInfo, CheckpointOffsets, FileDeletions, FlushTicket, Log, LookupError,
+    OffsetOutOfRange, OpenOptions, PlannedRead, ReadError, ReadLookup, ReadResult, RecoveryReport,
+    TimestampLookup, TimestampedOffset,
 };
 pub use log_dir::{LogDir, LogDirError, LogDirs};
 pub use meta_properties::MetaProperties;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 mod append;
 mod flush;
 mod left_overs;
+mod lookup;
 mod open;
 mod producers;
 mod read;
@@ -27,6 +28,7 @@ mod truncate;
 
 pub use append::{AppendError, AppendInfo};
 pub use flush::FlushTicket;
+pub use lookup::{LookupError, PlannedRead, ReadLookup, TimestampLookup};
 pub use open::{OpenOptions, RecoveryReport};
 pub use read::{OffsetOutOfRange, ReadError, ReadResult, TimestampedOffset};
 pub use retention::FileDeletions;

@@ -3,11 +3,15 @@
 //! Hot path: a lookup walks at most `index.interval.bytes` plus one batch from an index entry.
 //! Kafka: FileRecords.batches, FileLogInputStream, LogSegment.recover.
 
+use crate::disk::Disk;
 use crate::error::StorageError;
-use crate::vfs::File;
+use crate::lazy_file::LazyFile;
+use crate::vfs::{File, OpenMode};
 use kavka_common::Offset;
 use kavka_records::{BATCH_OVERHEAD_BYTES, BatchHeader, RecordBatch};
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A batch of a log file.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +57,46 @@ impl ScanError {
     }
 }
 
+/// Whether a read may wait for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Waits,
+    /// What the page cache does not hold is an error of kind `WouldBlock`; so is a file that is not open yet.
+    CachedOnly,
+}
+
+impl Reading {
+    pub(crate) fn open<'f>(
+        self,
+        disk: &Disk,
+        file: &'f LazyFile,
+    ) -> Result<&'f Arc<dyn File>, StorageError> {
+        match (self, file.opened()) {
+            (_, Some(opened)) => Ok(opened),
+            (Reading::Waits, None) => file.open(disk, OpenMode::Write),
+            (Reading::CachedOnly, None) => Err(StorageError::io(
+                "open",
+                file.path(),
+                io::ErrorKind::WouldBlock.into(),
+            )),
+        }
+    }
+
+    pub(crate) fn read_exact_at(
+        self,
+        path: &Path,
+        file: &dyn File,
+        buf: &mut [u8],
+        position: u64,
+    ) -> Result<(), StorageError> {
+        match self {
+            Reading::Waits => file.read_exact_at(buf, position),
+            Reading::CachedOnly => file.read_exact_cached_at(buf, position),
+        }
+        .map_err(|error| StorageError::io("read", path, error))
+    }
+}
+
 /// Bytes read at once for headers: a few small batches, or the header of one large batch.
 const CHUNK_BYTES: usize = 1024;
 
@@ -67,6 +111,7 @@ pub(crate) struct HeaderScanner<'a> {
     chunk: [u8; CHUNK_BYTES],
     chunk_position: u32,
     chunk_length: usize,
+    reading: Reading,
     /// What was read, for reports.
     pub(crate) bytes_read: u64,
 }
@@ -88,8 +133,13 @@ impl<'a> HeaderScanner<'a> {
             chunk: [0; CHUNK_BYTES],
             chunk_position: 0,
             chunk_length: 0,
+            reading: Reading::Waits,
             bytes_read: 0,
         }
+    }
+
+    pub(crate) fn reading(self, reading: Reading) -> Self {
+        HeaderScanner { reading, ..self }
     }
 
     pub(crate) fn position(&self) -> u32 {
@@ -108,9 +158,12 @@ impl<'a> HeaderScanner<'a> {
             return Ok(&self.chunk[skip..skip + wanted]);
         }
         let length = available.min(CHUNK_BYTES);
-        self.file
-            .read_exact_at(&mut self.chunk[..length], u64::from(self.position))
-            .map_err(|error| StorageError::io("read", self.path, error))?;
+        self.reading.read_exact_at(
+            self.path,
+            self.file,
+            &mut self.chunk[..length],
+            u64::from(self.position),
+        )?;
         self.bytes_read += length as u64;
         self.chunk_position = self.position;
         self.chunk_length = length;

@@ -6,8 +6,9 @@
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::index::{Index, OffsetPosition, TimestampOffset};
+use crate::lazy_file::LazyFile;
 use crate::names;
-use crate::scan::{BatchAt, BatchScanner, HeaderScanner, ScanError};
+use crate::scan::{BatchAt, BatchScanner, HeaderScanner, Reading, ScanError};
 use crate::txn_index::TxnIndex;
 use crate::vfs::{File, OpenMode};
 use kavka_common::Offset;
@@ -19,8 +20,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Segment {
     base_offset: Offset,
-    path: PathBuf,
-    file: Option<Arc<dyn File>>,
+    log: Arc<LazyFile>,
     size: u32,
     pub(crate) offset_index: Index<OffsetPosition>,
     pub(crate) time_index: Index<TimestampOffset>,
@@ -75,8 +75,7 @@ impl Segment {
         let file = disk.open(&path, OpenMode::CreateEmpty)?;
         Ok(Segment {
             base_offset,
-            path,
-            file: Some(file),
+            log: LazyFile::opened_as(path, file),
             size: 0,
             offset_index: Index::create(offset_index, base_offset),
             time_index: Index::create(time_index, base_offset),
@@ -117,8 +116,7 @@ impl Segment {
         let rebuild = size > 0 && (offset_index.is_none() || time_index.is_none());
         let segment = Segment {
             base_offset,
-            path,
-            file: None,
+            log: LazyFile::new(path),
             size,
             offset_index: offset_index.unwrap_or_else(|| Index::create(offset_path, base_offset)),
             time_index: time_index.unwrap_or_else(|| Index::create(time_path, base_offset)),
@@ -139,7 +137,7 @@ impl Segment {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.log.path()
     }
 
     pub(crate) fn size(&self) -> u32 {
@@ -150,13 +148,25 @@ impl Segment {
         self.created_ms
     }
 
-    pub(crate) fn file(&mut self, disk: &Disk) -> Result<Arc<dyn File>, StorageError> {
-        if let Some(file) = &self.file {
-            return Ok(file.clone());
+    pub(crate) fn file(&self, disk: &Disk) -> Result<Arc<dyn File>, StorageError> {
+        self.log.open(disk, OpenMode::Write).cloned()
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            base_offset: self.base_offset,
+            size: self.size,
         }
-        let file = disk.open(&self.path, OpenMode::Write)?;
-        self.file = Some(file.clone());
-        Ok(file)
+    }
+
+    /// The greatest timestamp and the last offset of its batch, unless only the time index in its file tells.
+    pub(crate) fn known_max_timestamp(&self) -> Option<TimestampOffset> {
+        self.max_timestamp
+    }
+
+    /// What is needed to look for batches outside the lock.
+    pub(crate) fn log_file(&self) -> &Arc<LazyFile> {
+        &self.log
     }
 
     /// Whether `offset` can be written relative to the base offset.
@@ -176,7 +186,7 @@ impl Segment {
     ) -> Result<(), StorageError> {
         let file = self.file(disk).map_err(|error| disk.lost(error))?;
         self.max_timestamp(disk)?;
-        disk.write_all_vectored_at(&self.path, &*file, slices, u64::from(self.size))?;
+        disk.write_all_vectored_at(self.log.path(), &*file, slices, u64::from(self.size))?;
         for header in headers {
             self.note(header, index_interval_bytes);
         }
@@ -241,10 +251,10 @@ impl Segment {
         match self.find_by_index(disk, offset) {
             Err(ScanError::Invalid { position, reason }) => {
                 // Either the index or the log is not what was written. A walk over the whole file tells.
-                tracing::warn!(path = %self.path.display(), position, "{reason}; rebuilding the indexes");
+                tracing::warn!(path = %self.log.path().display(), position, "{reason}; rebuilding the indexes");
                 self.rebuild(disk, index_interval_bytes)?;
                 self.find_by_index(disk, offset)
-                    .map_err(|error| error.into_storage(&self.path))
+                    .map_err(|error| error.into_storage(self.log.path()))
             }
             Err(ScanError::Storage(error)) => Err(error),
             Ok(found) => Ok(found),
@@ -253,30 +263,7 @@ impl Segment {
 
     fn find_by_index(&mut self, disk: &Disk, offset: Offset) -> Result<Option<BatchAt>, ScanError> {
         let entry = self.offset_index.floor(disk, offset)?;
-        let position = entry.map_or(0, |entry| entry.position);
-        let invalid = |reason: &str| ScanError::Invalid {
-            position,
-            reason: reason.to_owned(),
-        };
-        if position > self.size || (entry.is_some() && position == self.size) {
-            return Err(invalid("the index points behind the log"));
-        }
-        let file = self.file(disk)?;
-        let mut scanner =
-            HeaderScanner::new(&self.path, &*file, position, self.size, self.base_offset);
-        let mut first = true;
-        while let Some(batch) = scanner.next()? {
-            if first && entry.is_some_and(|entry| entry.offset != batch.header.last_offset()) {
-                return Err(invalid(
-                    "the index entry does not fit the batch it points to",
-                ));
-            }
-            first = false;
-            if batch.header.last_offset() >= offset {
-                return Ok(Some(batch));
-            }
-        }
-        Ok(None)
+        find_from(disk, &self.log, self.place(), entry, offset, Reading::Waits)
     }
 
     /// Builds both sparse indexes anew from a log file in which every batch must be valid.
@@ -295,7 +282,7 @@ impl Segment {
         match &walked.invalid {
             None => Ok(walked),
             Some(reason) => Err(StorageError::corrupt(
-                &self.path,
+                self.log.path(),
                 format!("invalid batch at position {}: {reason}", walked.end),
             )),
         }
@@ -329,7 +316,7 @@ impl Segment {
         }
         self.size = position;
         self.bytes_since_index_entry = 0;
-        let path = self.path.clone();
+        let path = self.log.path().to_owned();
         let mut scanner = BatchScanner::new(&path, &*file, position, end, offset_min);
         let mut walked = Walked {
             end: position,
@@ -387,7 +374,7 @@ impl Segment {
             .map_or(0, |entry| entry.position);
         let file = self.file(disk)?;
         let mut scanner = HeaderScanner::new(
-            &self.path,
+            self.log.path(),
             &*file,
             from.min(position),
             position,
@@ -395,7 +382,7 @@ impl Segment {
         );
         while let Some(batch) = scanner
             .next()
-            .map_err(|error| error.into_storage(&self.path))?
+            .map_err(|error| error.into_storage(self.log.path()))?
         {
             if batch.header.max_timestamp > max.timestamp {
                 max = TimestampOffset {
@@ -461,8 +448,13 @@ impl Segment {
             .unwrap_or(no_timestamp(self.base_offset));
         let mut next_offset = self.base_offset;
         let mut first = true;
-        let mut scanner =
-            HeaderScanner::new(&self.path, &*file, position, self.size, self.base_offset);
+        let mut scanner = HeaderScanner::new(
+            self.log.path(),
+            &*file,
+            position,
+            self.size,
+            self.base_offset,
+        );
         while let Some(batch) = scanner.next()? {
             if first && last.is_some_and(|entry| entry.offset != batch.header.last_offset()) {
                 return Err(invalid(
@@ -504,10 +496,11 @@ impl Segment {
             return Ok(first_timestamp);
         }
         let file = self.file(disk)?;
-        let mut scanner = HeaderScanner::new(&self.path, &*file, 0, self.size, self.base_offset);
+        let mut scanner =
+            HeaderScanner::new(self.log.path(), &*file, 0, self.size, self.base_offset);
         let first = scanner
             .next()
-            .map_err(|error| error.into_storage(&self.path))?;
+            .map_err(|error| error.into_storage(self.log.path()))?;
         let first_timestamp = first
             .map(|batch| batch.header.max_timestamp)
             .filter(|timestamp| *timestamp >= 0);
@@ -530,7 +523,7 @@ impl Segment {
         self.time_index
             .truncate(disk, |entry| entry.offset < offset)?;
         let file = self.file(disk)?;
-        disk.set_len(&self.path, &*file, u64::from(position))?;
+        disk.set_len(self.log.path(), &*file, u64::from(position))?;
         self.size = position;
         self.bytes_since_index_entry = 0;
         self.max_timestamp = Some(self.walk_max_timestamp(disk, position)?);
@@ -558,9 +551,9 @@ impl Segment {
     /// The files to fsync. Files that were never opened by this process hold nothing of it.
     pub(crate) fn opened_files(&self) -> Vec<(PathBuf, Arc<dyn File>)> {
         let log = self
-            .file
-            .as_ref()
-            .map(|file| (self.path.clone(), file.clone()));
+            .log
+            .opened()
+            .map(|file| (self.log.path().to_owned(), Arc::clone(file)));
         [
             log,
             self.offset_index.opened(),
@@ -575,7 +568,7 @@ impl Segment {
     /// The paths of all files the segment may have, the log first: without it the others are left-overs.
     pub(crate) fn paths(&self) -> [PathBuf; 4] {
         [
-            self.path.clone(),
+            self.log.path().to_owned(),
             self.offset_index.path().to_owned(),
             self.time_index.path().to_owned(),
             self.txn_index.path().to_owned(),
@@ -584,7 +577,7 @@ impl Segment {
 
     /// The folder was renamed.
     pub(crate) fn set_dir(&mut self, dir: &Path) {
-        self.path = path_of(dir, self.base_offset, names::LOG);
+        self.log = self.log.moved(path_of(dir, self.base_offset, names::LOG));
         self.offset_index
             .set_path(path_of(dir, self.base_offset, names::INDEX));
         self.time_index
@@ -594,7 +587,50 @@ impl Segment {
     }
 }
 
-fn no_timestamp(base_offset: Offset) -> TimestampOffset {
+/// The part of a log file that is searched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) base_offset: Offset,
+    pub(crate) size: u32,
+}
+
+/// The batch that holds `offset`, or the first one after it, looked for from an entry of the offset index.
+pub(crate) fn find_from(
+    disk: &Disk,
+    log: &LazyFile,
+    place: Place,
+    entry: Option<OffsetPosition>,
+    offset: Offset,
+    reading: Reading,
+) -> Result<Option<BatchAt>, ScanError> {
+    let Place { base_offset, size } = place;
+    let position = entry.map_or(0, |entry| entry.position);
+    let invalid = |reason: &str| ScanError::Invalid {
+        position,
+        reason: reason.to_owned(),
+    };
+    if position > size || (entry.is_some() && position == size) {
+        return Err(invalid("the index points behind the log"));
+    }
+    let file = reading.open(disk, log)?;
+    let mut scanner =
+        HeaderScanner::new(log.path(), &**file, position, size, base_offset).reading(reading);
+    let mut first = true;
+    while let Some(batch) = scanner.next()? {
+        if first && entry.is_some_and(|entry| entry.offset != batch.header.last_offset()) {
+            return Err(invalid(
+                "the index entry does not fit the batch it points to",
+            ));
+        }
+        first = false;
+        if batch.header.last_offset() >= offset {
+            return Ok(Some(batch));
+        }
+    }
+    Ok(None)
+}
+
+pub(crate) fn no_timestamp(base_offset: Offset) -> TimestampOffset {
     TimestampOffset {
         timestamp: NO_TIMESTAMP,
         offset: base_offset,

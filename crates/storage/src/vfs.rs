@@ -32,6 +32,10 @@ pub trait File: RegionSource {
     fn write_all_vectored_at(&self, slices: &mut [IoSlice<'_>], position: u64) -> io::Result<()>;
     /// Reads what there is, up to `buf.len()`; 0 at the end of the file.
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize>;
+    /// As `read_exact_at`, but answers with `WouldBlock` instead of waiting for the disk, where the machine can tell.
+    fn read_exact_cached_at(&self, buf: &mut [u8], position: u64) -> io::Result<()> {
+        self.read_exact_at(buf, position)
+    }
     fn set_len(&self, length: u64) -> io::Result<()>;
     /// Makes content and length durable.
     fn sync_data(&self) -> io::Result<()>;

@@ -1,9 +1,11 @@
 //! Reading: by offset as a region of a file, by timestamp, and the aborted transactions of a range.
 //! Not here: the bytes on their way (the region is sent by `sendfile`), delayed fetches, sessions.
-//! Hot path: an index lookup, then a walk over headers of at most `index.interval.bytes`. Under the owner's lock.
+//! Hot path: an index lookup, then a walk over headers of at most `index.interval.bytes`. Under the owner's lock, and so
+//! for those who have none to share; others plan under it and look up outside (lookup.rs).
 //! Kafka: UnifiedLog.{read, fetchOffsetByTimestamp, collectAbortedTransactions}; KIP-79, KIP-98, KIP-734.
 
 use super::Log;
+use super::lookup::{LookupError, PlannedRead};
 use crate::error::StorageError;
 use crate::scan::{BatchAt, HeaderScanner};
 use crate::txn_index::AbortedTxn;
@@ -67,26 +69,16 @@ impl Log {
         max_offset_exclusive: Offset,
         min_one_batch: bool,
     ) -> Result<ReadResult, ReadError> {
-        let mut result = ReadResult {
-            region: None,
-            first_offset: fetch_offset,
-            upper_bound_offset: fetch_offset,
-            log_start_offset: self.log_start_offset,
-            log_end_offset: self.log_end_offset,
-            high_watermark: self.high_watermark,
-            last_stable_offset: self.last_stable_offset(),
+        let planned =
+            self.plan_read(fetch_offset, max_bytes, max_offset_exclusive, min_one_batch)?;
+        let mut result = match planned {
+            PlannedRead::Nothing(result) => return Ok(result),
+            PlannedRead::Lookup(lookup) => match lookup.run(true) {
+                Ok(result) => return Ok(result),
+                // In a later segment, or with an index that must be repaired.
+                Err(LookupError::Again | LookupError::Cold) => lookup.planned().clone(),
+            },
         };
-        if fetch_offset < self.log_start_offset || fetch_offset > self.log_end_offset {
-            return Err(OffsetOutOfRange {
-                fetch_offset,
-                log_start_offset: self.log_start_offset,
-                log_end_offset: self.log_end_offset,
-            }
-            .into());
-        }
-        if fetch_offset >= max_offset_exclusive {
-            return Ok(result);
-        }
         let Some((at, first)) = self.find(fetch_offset)? else {
             return Ok(result);
         };
@@ -176,6 +168,9 @@ impl Log {
         timestamp: i64,
         max_offset_exclusive: Offset,
     ) -> Result<Option<TimestampedOffset>, StorageError> {
+        if let Ok(found) = self.plan_timestamp(timestamp, max_offset_exclusive).run() {
+            return Ok(found);
+        }
         let disk = self.disk.clone();
         let log_start_offset = self.log_start_offset;
         for segment in &mut self.segments {
@@ -216,6 +211,9 @@ impl Log {
 
     /// The record with the greatest timestamp; the first one of several. `None` in a log without timestamps.
     pub fn max_timestamp_offset(&mut self) -> Result<Option<TimestampedOffset>, StorageError> {
+        if let Ok(found) = self.plan_max_timestamp().run() {
+            return Ok(found);
+        }
         let disk = self.disk.clone();
         let mut greatest: Option<(usize, crate::index::TimestampOffset)> = None;
         for (at, segment) in self.segments.iter_mut().enumerate() {
@@ -241,7 +239,7 @@ impl Log {
 }
 
 /// The first record of a batch for which `wanted(timestamp, offset)` holds.
-fn find_record(
+pub(super) fn find_record(
     disk: &crate::disk::Disk,
     path: &std::path::Path,
     file: &dyn crate::vfs::File,

@@ -7,8 +7,9 @@
 
 use super::{DirEntry, DirLock, File, OpenMode, Space, Vfs};
 use kavka_common::RegionSource;
+use rustix::io::{Errno, ReadWriteFlags};
 use std::fs;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -65,7 +66,7 @@ impl File for RealFile {
                     position += written as u64;
                     IoSlice::advance_slices(&mut rest, written);
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -79,6 +80,25 @@ impl File for RealFile {
                 other => return other,
             }
         }
+    }
+
+    fn read_exact_cached_at(&self, buf: &mut [u8], position: u64) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < buf.len() {
+            let at = position + filled as u64;
+            let mut rest = [IoSliceMut::new(&mut buf[filled..])];
+            match rustix::io::preadv2(&self.file, &mut rest, at, ReadWriteFlags::NOWAIT) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => filled += read,
+                Err(Errno::INTR) => {}
+                // not every file system can tell
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                    return self.file.read_exact_at(&mut buf[filled..], at);
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
