@@ -1,0 +1,202 @@
+//! Three brokers, one topic on all of them: the leader is killed, another serves everything, the killed one catches up.
+//! Not here: many kills, other faults, clients that judge what they read (the cluster tests).
+//! Kafka: replication_test.py; KIP-101, KIP-497.
+
+use crate::{consume, text};
+use kavka_testkit::{Broker, Sandbox, Server, eventually, free_port};
+use std::path::Path;
+
+const TOPIC: &str = "replicated";
+
+fn start_quorum(sandbox: &Sandbox, port: u16) -> Server {
+    let server = Server::start(sandbox.script("zookeeper-server-start").args([
+        text(&sandbox.config("zookeeper.properties")),
+        "--override".into(),
+        format!("dataDir={}", text(&sandbox.path("zookeeper"))),
+        "--override".into(),
+        format!("clientPort={port}"),
+    ]));
+    server.line("Kafka Server started");
+    server
+}
+
+/// Partition 0 of the topic as `kafka-topics --describe` shows it.
+#[derive(Debug, PartialEq, Eq)]
+struct Described {
+    leader: usize,
+    isr: Vec<usize>,
+}
+
+fn described(sandbox: &Sandbox, bootstrap: &str) -> Described {
+    let arguments = [
+        "--describe",
+        "--topic",
+        TOPIC,
+        "--bootstrap-server",
+        bootstrap,
+    ];
+    let text = sandbox.tool("kafka-topics", &arguments).success();
+    let field = |name: &str| -> String {
+        let after = text.split(&format!("\t{name}: ")).nth(1);
+        let value = after.unwrap_or_else(|| panic!("no {name} in {text}"));
+        value.split('\t').next().expect("a value").trim().to_owned()
+    };
+    let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{text} is no id"));
+    let mut isr: Vec<usize> = field("Isr").split(',').map(number).collect();
+    isr.sort_unstable();
+    Described {
+        leader: number(&field("Leader")),
+        isr,
+    }
+}
+
+fn produce_to_all(sandbox: &Sandbox, bootstrap: &str, lines: &str) {
+    let arguments = [
+        "--bootstrap-server",
+        bootstrap,
+        "--topic",
+        TOPIC,
+        "--command-property",
+        "acks=all",
+    ];
+    sandbox
+        .tool_with_input("kafka-console-producer", &arguments, lines)
+        .success();
+}
+
+/// The bytes of a replica's only segment.
+fn segment(data: &Path) -> Vec<u8> {
+    let file = data.join(format!("{TOPIC}-0/00000000000000000000.log"));
+    std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+#[test]
+fn a_killed_leader_is_replaced_and_catches_up() {
+    let sandbox = Sandbox::new();
+    let quorum_port = free_port();
+    let brokers: Vec<Broker> = (0..3)
+        .map(|id| {
+            Broker::of_zookeeper(&sandbox, &format!("data-{id}"), quorum_port)
+                .with("broker.id", id.to_string())
+        })
+        .collect();
+    let quorum = start_quorum(&sandbox, quorum_port);
+    let mut servers: Vec<Server> = brokers.iter().map(|b| b.launch(&sandbox)).collect();
+    for server in &servers {
+        server.line("Kafka Server started");
+    }
+    let bootstrap = brokers[0].bootstrap();
+    let create = [
+        "--create",
+        "--topic",
+        TOPIC,
+        "--partitions",
+        "1",
+        "--replication-factor",
+        "3",
+        "--config",
+        "min.insync.replicas=2",
+        "--bootstrap-server",
+        &bootstrap,
+    ];
+    sandbox.tool("kafka-topics", &create).success();
+    produce_to_all(
+        &sandbox,
+        &bootstrap,
+        "my test message 1\nmy test message 2\n",
+    );
+    let before = described(&sandbox, &bootstrap);
+    assert_eq!(before.isr, [0, 1, 2]);
+
+    servers[before.leader].kill();
+    let survivor = brokers[(before.leader + 1) % 3].bootstrap();
+    let after = eventually("another leader", || {
+        let seen = described(&sandbox, &survivor);
+        (seen.leader != before.leader && seen.isr.len() == 2)
+            .then_some(())
+            .ok_or(format!("{seen:?}"))
+            .map(|()| seen)
+    });
+    assert!(!after.isr.contains(&before.leader), "{after:?}");
+    produce_to_all(&sandbox, &survivor, "my test message 3\n");
+    assert_eq!(
+        consume(&sandbox, &survivor, TOPIC, 3),
+        "my test message 1\nmy test message 2\nmy test message 3\n"
+    );
+
+    // what only the dead leader has is cut when it comes back: it never was acknowledged
+    servers[before.leader] = brokers[before.leader].start(&sandbox);
+    eventually("the killed one is back in sync", || {
+        let seen = described(&sandbox, &survivor);
+        (seen.isr == [0, 1, 2])
+            .then_some(())
+            .ok_or(format!("{seen:?}"))
+    });
+    produce_to_all(&sandbox, &survivor, "my test message 4\n");
+    for server in &servers {
+        assert_eq!(server.terminate().code(), Some(143), "{}", server.output());
+    }
+    assert_eq!(quorum.terminate().code(), Some(143), "{}", quorum.output());
+    let logs: Vec<Vec<u8>> = brokers.iter().map(|b| segment(&b.data)).collect();
+    assert!(!logs[0].is_empty());
+    assert_eq!(logs[0], logs[1]);
+    assert_eq!(logs[0], logs[2]);
+}
+
+#[test]
+fn too_few_in_sync_replicas_refuse_acks_all() {
+    let sandbox = Sandbox::new();
+    let quorum_port = free_port();
+    let brokers: Vec<Broker> = (0..2)
+        .map(|id| {
+            Broker::of_zookeeper(&sandbox, &format!("data-{id}"), quorum_port)
+                .with("broker.id", id.to_string())
+        })
+        .collect();
+    let _quorum = start_quorum(&sandbox, quorum_port);
+    let servers: Vec<Server> = brokers.iter().map(|b| b.start(&sandbox)).collect();
+    let bootstrap = format!("{},{}", brokers[0].bootstrap(), brokers[1].bootstrap());
+    let create = [
+        "--create",
+        "--topic",
+        TOPIC,
+        "--replication-factor",
+        "2",
+        "--config",
+        "min.insync.replicas=2",
+        "--bootstrap-server",
+        &bootstrap,
+    ];
+    sandbox.tool("kafka-topics", &create).success();
+    produce_to_all(&sandbox, &bootstrap, "acknowledged by both\n");
+    let leader = described(&sandbox, &bootstrap).leader;
+    servers[1 - leader].kill();
+    eventually("the other one leaves the in-sync set", || {
+        let seen = described(&sandbox, &bootstrap);
+        (seen.isr == [leader])
+            .then_some(())
+            .ok_or(format!("{seen:?}"))
+    });
+    let refused = sandbox.tool_with_input(
+        "kafka-console-producer",
+        &[
+            "--bootstrap-server",
+            &bootstrap,
+            "--topic",
+            TOPIC,
+            "--command-property",
+            "acks=all",
+            "--command-property",
+            "delivery.timeout.ms=2000",
+            "--command-property",
+            "request.timeout.ms=1000",
+        ],
+        "refused\n",
+    );
+    assert!(refused.stderr.contains("Error when sending"), "{refused}");
+    // nothing of it is committed
+    assert_eq!(
+        consume(&sandbox, &bootstrap, TOPIC, 1),
+        "acknowledged by both\n"
+    );
+}
