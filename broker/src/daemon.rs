@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 /// Tells the child that it is one.
@@ -46,7 +46,9 @@ fn try_launch(arguments: &[String], name: &str) -> io::Result<ExitCode> {
     std::fs::create_dir_all(&folder)
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
     let console = folder.join(format!("{name}.out"));
+    // Emptied here, and by the server when it has grown large: a line goes to what is the end then.
     let output = File::create(&console)
+        .and_then(|_| OpenOptions::new().append(true).open(&console))
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", console.display())))?;
     let (mut ours, theirs) = UnixStream::pair()?;
     let mut child = Command::new(std::env::current_exe()?)
@@ -116,9 +118,4 @@ impl Daemon {
             let _ = parent.write_all(why.as_bytes());
         }
     }
-}
-
-/// Opens the log file of a daemon for appending.
-pub fn open_log_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
 }

@@ -10,6 +10,7 @@ pub mod coordinator;
 pub mod daemon;
 pub mod identity;
 pub mod lifecycle;
+pub mod log_file;
 pub mod logging;
 pub mod machine;
 pub mod metadata;

@@ -1,11 +1,13 @@
 //! Log lines as Kafka writes them, on standard output, and a limit for lines that a peer can cause.
-//! Not here: what is logged, log files (`-daemon` redirects the output: daemon.rs).
+//! Not here: what is logged; the log file of a daemon and when it is set aside (log_file.rs).
 //! Any task; one formatter for the process.
 //! Kafka: config/log4j2.yaml, pattern `[%d] %p %m (%c)%n`.
 
+use crate::log_file::{LogFile, local_time};
+use chrono::{Datelike, NaiveDateTime, Timelike};
 use kavka_common::{Clock, SystemClock};
+use parking_lot::Mutex;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -22,13 +24,13 @@ use tracing_subscriber::registry::LookupSpan;
 pub const LEVEL_VARIABLE: &str = "KAVKA_LOG";
 
 /// The log file of a daemon, beside standard output.
-static LOG_FILE: OnceLock<File> = OnceLock::new();
+static LOG_FILE: OnceLock<Mutex<LogFile>> = OnceLock::new();
 
 /// Sends the process's log lines to standard output, and to the file where there is one. Called once, by a
 /// program's main.
-pub fn init(log_file: Option<File>) {
+pub fn init(log_file: Option<LogFile>) {
     if let Some(file) = log_file {
-        let _ = LOG_FILE.set(file);
+        let _ = LOG_FILE.set(Mutex::new(file));
     }
     let directives = std::env::var(LEVEL_VARIABLE).unwrap_or_else(|_| "info".into());
     let (filter, refused) = match directives.to_ascii_lowercase().parse::<Targets>() {
@@ -64,9 +66,11 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        if let Some(mut file) = LOG_FILE.get() {
+        if let Some(file) = LOG_FILE.get() {
             // A full disk must not keep the line from standard output.
-            let _ = file.write_all(buf);
+            let _ = file
+                .lock()
+                .write(buf, local_time(SystemClock::new().wall_ms()));
         }
         // A closed pipe must not end the server.
         let _ = io::stdout().lock().write_all(buf);
@@ -78,7 +82,7 @@ impl Write for Output {
     }
 }
 
-/// `[2026-12-01 05:54:05,722] INFO message (logger)`, in UTC.
+/// `[2026-12-01 05:54:05,722] INFO message (logger)`, in the machine's time zone.
 struct KafkaLine;
 
 impl<S, N> FormatEvent<S, N> for KafkaLine
@@ -96,50 +100,31 @@ where
         write!(
             writer,
             "[{}] {level} ",
-            Timestamp(SystemClock::new().wall_ms())
+            Timestamp(local_time(SystemClock::new().wall_ms()))
         )?;
         context.format_fields(writer.by_ref(), event)?;
         writeln!(writer, " ({})", event.metadata().target())
     }
 }
 
-/// Milliseconds since the epoch as log4j prints them.
-struct Timestamp(i64);
+/// A time as log4j prints it.
+struct Timestamp(NaiveDateTime);
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let days = self.0.div_euclid(86_400_000);
-        let of_day = self.0.rem_euclid(86_400_000);
-        let (year, month, day) = civil_from_days(days);
+        let Timestamp(time) = self;
         write!(
             f,
-            "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02},{:03}",
-            of_day / 3_600_000,
-            of_day / 60_000 % 60,
-            of_day / 1000 % 60,
-            of_day % 1000
+            "{:04}-{:02}-{:02} {:02}:{:02}:{:02},{:03}",
+            time.year(),
+            time.month(),
+            time.day(),
+            time.hour(),
+            time.minute(),
+            time.second(),
+            time.and_utc().timestamp_subsec_millis()
         )
     }
-}
-
-/// The Gregorian date of a day counted from 1970-01-01: counts in 400-year cycles that begin on 1 March.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let cycle = shifted.div_euclid(146_097);
-    let day_of_cycle = shifted.rem_euclid(146_097);
-    let year_of_cycle =
-        (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
-    let day_of_year =
-        day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = year_of_cycle + cycle * 400 + i64::from(month <= 2);
-    (year, month, day)
 }
 
 /// Lets a few lines through in each second and counts the rest.
@@ -208,7 +193,8 @@ mod tests {
             (4_107_542_399_999, "2100-02-28 23:59:59,999"),
             (4_107_542_400_000, "2100-03-01 00:00:00,000"),
         ] {
-            assert_eq!(Timestamp(ms).to_string(), text);
+            let utc = chrono::DateTime::from_timestamp_millis(ms).unwrap();
+            assert_eq!(Timestamp(utc.naive_utc()).to_string(), text);
         }
     }
 

@@ -5,10 +5,13 @@
 
 use crate::arguments::{self, ArgumentError, Command, StartArguments};
 use crate::daemon::{self, Daemon};
+use crate::log_file::{LogFile, local_time};
 use crate::logging;
+use crate::machine;
 use crate::pid_file::{Entry, PidFile};
 use crate::server::{Server, ServerConfig};
 use crate::start_error::StartError;
+use kavka_common::{Clock, SystemClock};
 use kavka_config::Properties;
 use std::future::Future;
 use std::process::ExitCode;
@@ -90,8 +93,9 @@ pub fn main(program: Program) -> ExitCode {
     let mut daemon = Daemon::of_this_process();
     let log_file = daemon
         .as_ref()
-        .and_then(|d| daemon::open_log_file(&d.log_file).ok());
+        .and_then(|d| LogFile::open(&d.log_file, local_time(SystemClock::new().wall_ms())).ok());
     logging::init(log_file);
+    machine::raise_descriptor_limit();
     let result =
         read_config(program, &start).and_then(|config| run(program, &start, config, &mut daemon));
     match result {

@@ -21,7 +21,12 @@ use kavka_storage::{
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+/// Partitions that are hosted at a time: a new log waits for several fsyncs, and those that wait together share the
+/// file system's commits.
+const HOSTING_WIDTH: usize = 16;
 
 impl ReplicaManager {
     /// Takes over a new image. Gives what it meant for this broker's replicas, for those who follow leaderships.
@@ -38,7 +43,9 @@ impl ReplicaManager {
         self.image.store(Arc::new(after.clone()));
         let this = Arc::clone(self);
         let (delta, after) = (delta.clone(), after.clone());
-        match tokio::task::spawn_blocking(move || this.apply_blocking(&delta, &after)).await {
+        match tokio::task::spawn_blocking(move || this.apply_wide(&delta, &after, HOSTING_WIDTH))
+            .await
+        {
             Ok((changes, doomed)) => {
                 for (path, delay_ms) in doomed {
                     self.remove_later(path, delay_ms);
@@ -57,9 +64,18 @@ impl ReplicaManager {
         delta: &MetadataDelta,
         after: &MetadataImage,
     ) -> (LocalReplicaChanges, Vec<(PathBuf, i64)>) {
+        self.apply_wide(delta, after, 1)
+    }
+
+    fn apply_wide(
+        &self,
+        delta: &MetadataDelta,
+        after: &MetadataImage,
+        width: usize,
+    ) -> (LocalReplicaChanges, Vec<(PathBuf, i64)>) {
         let changes = delta.local_changes(self.context.local, after);
         self.image.store(Arc::new(after.clone()));
-        let doomed = self.apply_changes(&changes, after);
+        let doomed = self.apply_changes(&changes, after, width);
         self.apply_configs(delta, after);
         self.apply_brokers(delta, after);
         (changes, doomed)
@@ -106,6 +122,7 @@ impl ReplicaManager {
         &self,
         changes: &LocalReplicaChanges,
         after: &MetadataImage,
+        width: usize,
     ) -> Vec<(PathBuf, i64)> {
         let mut doomed = Vec::new();
         for id in &changes.deletes {
@@ -114,8 +131,10 @@ impl ReplicaManager {
         if !changes.deletes.is_empty() {
             self.checkpoint_what_is_left();
         }
-        for change in changes.leaders.iter().chain(&changes.followers) {
-            let partition = match self.host(change) {
+        let replicas: Vec<&PartitionChange> =
+            changes.leaders.iter().chain(&changes.followers).collect();
+        for (change, hosted) in self.host_all(&replicas, width) {
+            let partition = match hosted {
                 Ok(partition) => partition,
                 Err(e) => {
                     let tp = &change.topic_partition.topic_partition;
@@ -129,9 +148,7 @@ impl ReplicaManager {
                 if let Err(e) = partition.lead(registration(new)) {
                     tracing::error!(target: "state.change.logger", "Leading {} failed: {e}", partition.topic_partition());
                     self.put(&change.topic_partition, Hosted::Offline(e));
-                    if let Some(log) = partition.take_log() {
-                        self.shelve_open(partition.topic_partition(), partition.log_dir(), log);
-                    }
+                    self.retire(&partition);
                     continue;
                 }
                 for replica_id in new.replicas.iter().copied() {
@@ -141,10 +158,52 @@ impl ReplicaManager {
                 if let Err(e) = partition.follow(new.leader, new.leader_epoch) {
                     tracing::error!(target: "state.change.logger", "Following {} failed: {e}", partition.topic_partition());
                     self.put(&change.topic_partition, Hosted::Offline(e));
+                    self.retire(&partition);
                 }
             }
         }
         doomed
+    }
+
+    /// The log of a partition that is offline from now on.
+    fn retire(&self, partition: &Partition) {
+        if let Some(log) = partition.take_log() {
+            self.shelve_open(partition.topic_partition(), partition.log_dir(), log);
+        }
+    }
+
+    /// Hosts several partitions, at most `width` at a time; in their order.
+    fn host_all<'c>(
+        &self,
+        changes: &[&'c PartitionChange],
+        width: usize,
+    ) -> Vec<(&'c PartitionChange, Result<Arc<Partition>, ReplicaError>)> {
+        let next = AtomicUsize::new(0);
+        let host_some = || {
+            let mut hosted = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(change) = changes.get(at) else {
+                    return hosted;
+                };
+                hosted.push((at, *change, self.host(change)));
+            }
+        };
+        let width = width.min(changes.len());
+        let mut hosted = if width < 2 {
+            host_some()
+        } else {
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..width).map(|_| scope.spawn(host_some)).collect();
+                let hosted = threads.into_iter().map(|thread| thread.join());
+                hosted
+                    .flat_map(|hosted| hosted.expect("hosting a partition does not panic"))
+                    .collect()
+            })
+        };
+        hosted.sort_by_key(|(at, ..)| *at);
+        let hosted = hosted.into_iter();
+        hosted.map(|(_, change, hosted)| (change, hosted)).collect()
     }
 
     /// The partition, made when it is new here.
@@ -219,7 +278,9 @@ impl ReplicaManager {
                 Ok(dir) => dir,
                 Err(e) => return Err(failure.unwrap_or(e)),
             };
-            match self.create_in(dir, id, config) {
+            let created = self.create_in(dir, id, config);
+            self.placed(dir);
+            match created {
                 Ok(log) => return Ok((dir.path().into(), log)),
                 // the next one may do
                 Err(e) if dir.is_failed() => {

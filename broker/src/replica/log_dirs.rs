@@ -29,7 +29,7 @@ pub struct DirDescription {
 }
 
 impl ReplicaManager {
-    /// The directory for a new log: the assigned one, else the one with the fewest logs.
+    /// The directory for a new log: the assigned one, else the one with the fewest logs. `placed` when it is made there.
     pub(super) fn dir_for_new_log(&self, assigned: Option<Uuid>) -> Result<&LogDir, ReplicaError> {
         let by_id = assigned.and_then(|id| {
             self.dirs.live().find(|dir| {
@@ -38,17 +38,30 @@ impl ReplicaManager {
                     .is_some_and(|own| own == id)
             })
         });
-        if let Some(dir) = by_id {
-            return Ok(dir);
-        }
-        let partitions = self.partitions();
-        let logs_in = |dir: &LogDir| {
-            let here = |path: &Path| path == dir.path();
-            partitions.iter().filter(|p| here(p.log_dir())).count()
+        let mut placing = self.placing.lock();
+        let dir = match by_id {
+            Some(dir) => dir,
+            None => {
+                let partitions = self.partitions();
+                let logs_in = |dir: &LogDir| {
+                    let here = |path: &Path| path == dir.path();
+                    let hosted = partitions.iter().filter(|p| here(p.log_dir())).count();
+                    hosted + placing.get(dir.path()).copied().unwrap_or(0)
+                };
+                self.dirs
+                    .choose_for_new_log(logs_in)
+                    .ok_or(ReplicaError::NotLeaderOrFollower)?
+            }
         };
-        self.dirs
-            .choose_for_new_log(logs_in)
-            .ok_or(ReplicaError::NotLeaderOrFollower)
+        *placing.entry(dir.path().to_owned()).or_insert(0) += 1;
+        Ok(dir)
+    }
+
+    /// A log that a directory was chosen for is made, or will not be.
+    pub(super) fn placed(&self, dir: &LogDir) {
+        if let Some(under_way) = self.placing.lock().get_mut(dir.path()) {
+            *under_way -= 1;
+        }
     }
 
     /// Takes the partitions of failed directories out of service; only a restart brings them back.

@@ -22,6 +22,7 @@ use kavka_replication::{
 use kavka_storage::{LogDirs, ProducerEntry};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -65,6 +66,8 @@ pub struct ReplicaManager {
     pub(super) image: ArcSwap<MetadataImage>,
     pub(super) topics: RwLock<HashMap<Arc<str>, HostedTopic>>,
     pub(super) unclaimed: Mutex<HashMap<TopicPartition, Unclaimed>>,
+    /// Logs that are being made in each directory.
+    pub(super) placing: Mutex<HashMap<PathBuf, usize>>,
     /// On disk, but not served.
     pub(super) shelf: Mutex<Vec<Shelved>>,
     /// Metadata is applied by one task at a time.
@@ -109,6 +112,7 @@ impl ReplicaManager {
             image: ArcSwap::from_pointee(MetadataImage::default()),
             topics: RwLock::default(),
             unclaimed: Mutex::default(),
+            placing: Mutex::default(),
             shelf: Mutex::default(),
             applying: Arc::default(),
             checkpointing: Mutex::default(),

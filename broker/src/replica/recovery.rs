@@ -3,6 +3,7 @@
 //! Each log on the blocking pool, at most `num.recovery.threads.per.data.dir` per directory.
 //! Kafka: LogManager.{loadLogs, shutdown}; KIP-966 (clean marker), KAFKA-16234 (a dead directory's logs are not made anew).
 
+use crate::machine;
 use crate::replica::manager::{Hosted, ReplicaManager};
 use crate::replica::shelf::Shelved;
 use kavka_common::topic::CLUSTER_METADATA_TOPIC;
@@ -16,6 +17,11 @@ use tokio::task::JoinSet;
 /// Logs of a directory that are closed at a time at least: an fsync waits for the journal most of the time, and those
 /// that wait together share one commit.
 const CLOSING_WIDTH_MIN: usize = 16;
+
+/// A log that is written to has its records and two indexes open; read-only segments come on top.
+const FILES_PER_LOG: u64 = 3;
+/// Connections, mostly.
+const FILES_BESIDE_LOGS: u64 = 512;
 
 /// A log with its directory and partition.
 type OpenLog = (Arc<Path>, TopicPartition, Log);
@@ -31,12 +37,21 @@ pub(super) struct Unclaimed {
 impl ReplicaManager {
     /// Opens all logs. A log that does not open is offline, the others serve.
     pub async fn recover(self: &Arc<Self>) {
+        self.check_descriptor_limit(machine::descriptor_limit());
         let mut all = JoinSet::new();
         for at in 0..self.dirs.dirs.len() {
             let this = Arc::clone(self);
             all.spawn(async move { this.recover_dir(at).await });
         }
         all.join_all().await;
+    }
+
+    fn check_descriptor_limit(&self, limit: u64) {
+        let logs: usize = self.dirs.dirs.iter().map(|dir| dir.logs().len()).sum();
+        let needed = logs as u64 * FILES_PER_LOG + FILES_BESIDE_LOGS;
+        if limit < needed {
+            tracing::warn!(target: "kafka.log.LogManager", "This process may open {limit} files, and {logs} logs with their clients may need {needed}: allow more (ulimit -n 100000, or LimitNOFILE= of its service), else connections and new segments fail");
+        }
     }
 
     /// What `recover` does, one log after the other on a thread that may block.

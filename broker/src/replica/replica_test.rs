@@ -680,3 +680,27 @@ async fn a_failed_directory_takes_its_partitions_offline() {
     assert!(matches!(results[0], Err(ReplicaError::NotLeaderOrFollower)));
     waiting.await.unwrap();
 }
+
+#[tokio::test]
+async fn many_new_partitions_are_made_side_by_side_and_all_serve() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(dir.path()).await;
+    let mut records = topic("t", topic_id(7), &[1], &[1]);
+    for partition_id in 1..50 {
+        let MetadataRecord::Partition(mut record) = records[1].clone() else {
+            unreachable!("a topic's second record is its first partition");
+        };
+        record.partition_id = partition_id;
+        records.push(MetadataRecord::Partition(record));
+    }
+    broker.apply(&records).await;
+    for partition_id in 0..50 {
+        let partition = broker.replicas.partition("t", partition_id).unwrap();
+        assert!(partition.is_leader());
+    }
+    broker.replicas.shutdown(None).await;
+    drop(broker);
+    let broker = Broker::start(dir.path()).await;
+    assert!(broker.replicas.dirs().dirs[0].was_clean_shutdown());
+    assert_eq!(broker.replicas.dirs().dirs[0].logs().len(), 50);
+}
