@@ -4,17 +4,21 @@
 //! Kafka: org.apache.kafka.coordinator.group.GroupCoordinatorService.
 
 use crate::coordinator::host::Host;
-use crate::coordinator::{loader, partition_for};
+use crate::coordinator::loader::{self, LoadError};
+use crate::coordinator::partition_for;
 use crate::replica::{Partition, ReplicaManager};
 use kavka_common::topic::GROUP_METADATA_TOPIC;
-use kavka_common::{Clock, TopicPartition};
+use kavka_common::{Clock, LeaderEpoch, TopicIdPartition, Uuid};
 use kavka_config::BrokerConfig;
-use kavka_coordinator::group::{GroupConfig, GroupRequest, GroupResponse, GroupShard};
-use kavka_metadata::{LocalReplicaChanges, MetadataImage};
-use kavka_protocol::ErrorCode;
+use kavka_coordinator::group::{
+    DeletedTopic, GroupConfig, GroupRequest, GroupResponse, GroupShard,
+};
+use kavka_metadata::{LocalReplicaChanges, MetadataDelta, MetadataImage};
+use kavka_protocol::{ErrorCode, StrBytes};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Settings of this room that are not the shards' own.
 #[derive(Clone, Debug)]
@@ -65,12 +69,25 @@ pub struct GroupCoordinator {
     settings: GroupSettings,
     replicas: Arc<ReplicaManager>,
     clock: Arc<dyn Clock>,
-    hosts: RwLock<BTreeMap<i32, Arc<GroupHost>>>,
+    hosts: RwLock<Hosts>,
+    metadata_is_current: AtomicBool,
+}
+
+/// By the number of the partition.
+#[derive(Default)]
+struct Hosts {
+    hosts: BTreeMap<i32, Arc<GroupHost>>,
+    /// No host comes after the stop.
+    stopped: bool,
 }
 
 impl std::fmt::Debug for GroupCoordinator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "GroupCoordinator({} shards)", self.hosts.read().len())
+        write!(
+            f,
+            "GroupCoordinator({} shards)",
+            self.hosts.read().hosts.len()
+        )
     }
 }
 
@@ -81,6 +98,7 @@ impl GroupCoordinator {
             clock: Arc::clone(replicas.clock()),
             replicas,
             hosts: RwLock::default(),
+            metadata_is_current: AtomicBool::new(false),
         })
     }
 
@@ -102,6 +120,7 @@ impl GroupCoordinator {
             .ok_or(ErrorCode::CoordinatorNotAvailable)?;
         let hosts = self.hosts.read();
         hosts
+            .hosts
             .get(&partition)
             .cloned()
             .ok_or(ErrorCode::NotCoordinator)
@@ -109,7 +128,7 @@ impl GroupCoordinator {
 
     /// All shards of this broker.
     pub fn hosts(&self) -> Vec<Arc<GroupHost>> {
-        self.hosts.read().values().cloned().collect()
+        self.hosts.read().hosts.values().cloned().collect()
     }
 
     /// Decides in the order of calls; the returned future waits for the answer.
@@ -125,14 +144,10 @@ impl GroupCoordinator {
         }
     }
 
-    /// Follows the leaderships of `__consumer_offsets`; called after the replicas took the same change over.
-    pub fn follow(self: &Arc<Self>, changes: &LocalReplicaChanges) {
-        for change in &changes.leaders {
-            let id = &change.topic_partition.topic_partition;
-            if &*id.topic == GROUP_METADATA_TOPIC {
-                self.lead(id);
-            }
-        }
+    /// Follows the leaderships of `__consumer_offsets`, and deleted topics; called after the replicas took the same
+    /// change over.
+    pub fn follow(self: &Arc<Self>, delta: &MetadataDelta, changes: &LocalReplicaChanges) {
+        // What ends comes first: the topic may be gone and made again in one change.
         let left = changes
             .followers
             .iter()
@@ -140,29 +155,55 @@ impl GroupCoordinator {
             .chain(&changes.deletes);
         for id in left {
             if &*id.topic_partition.topic == GROUP_METADATA_TOPIC {
-                self.resign(id.topic_partition.partition);
+                self.resign(id);
             }
         }
+        for change in &changes.leaders {
+            let id = &change.topic_partition;
+            if &*id.topic_partition.topic == GROUP_METADATA_TOPIC {
+                self.lead(id, change.new.leader_epoch);
+            }
+        }
+        self.forget_topics(delta);
     }
 
-    fn lead(self: &Arc<Self>, id: &TopicPartition) {
-        if self.hosts.read().contains_key(&id.partition) {
+    /// Begins to serve a partition. Nothing happens while the same leadership goes on; a later one begins from the log
+    /// anew, because what this broker had in flight may not be in it.
+    fn lead(self: &Arc<Self>, id: &TopicIdPartition, leader_epoch: LeaderEpoch) {
+        let number = id.topic_partition.partition;
+        let tp = &id.topic_partition;
+        if let Some(host) = self.hosts.read().hosts.get(&number)
+            && host.partition().topic_id() == id.topic_id
+            && host.leader_epoch() >= leader_epoch
+        {
             return;
         }
-        let partition = match self.replicas.partition(&id.topic, id.partition) {
-            Ok(partition) => partition,
+        let partition = match self.replicas.partition(&tp.topic, number) {
+            Ok(partition) if partition.topic_id() == id.topic_id => partition,
+            // The image is further than this change.
+            Ok(_) => return,
             Err(e) => {
-                tracing::error!(target: "kafka.coordinator.group", "{id} cannot be served: {e}");
+                tracing::error!(target: "kafka.coordinator.group", "{tp} cannot be served: {e}");
                 return;
             }
         };
         let host = GroupHost::new(
             GroupShard::new(self.settings.shard.clone()),
             Arc::clone(&partition),
+            leader_epoch,
             Arc::clone(&self.clock),
             self.settings.offsets_commit_timeout_ms,
         );
-        self.hosts.write().insert(id.partition, Arc::clone(&host));
+        let earlier = {
+            let mut hosts = self.hosts.write();
+            if hosts.stopped {
+                return;
+            }
+            hosts.hosts.insert(number, Arc::clone(&host))
+        };
+        if let Some(earlier) = earlier {
+            earlier.unload();
+        }
         tokio::spawn(Arc::clone(&host).drive());
         if partition.is_empty() {
             // Nothing to read: served at once, which is how each partition of a new topic begins.
@@ -170,7 +211,6 @@ impl GroupCoordinator {
             return;
         }
         let this = Arc::clone(self);
-        let number = id.partition;
         tokio::task::spawn_blocking(move || this.load(&host, &partition, number));
     }
 
@@ -178,27 +218,106 @@ impl GroupCoordinator {
         let started_ms = self.clock.monotonic_ms();
         match loader::load(host, partition) {
             Ok(loaded) => {
-                host.activate();
-                tracing::info!(target: "kafka.coordinator.group", "Loaded {} records ({} bytes) of {} in {} ms", loaded.records, loaded.bytes, partition.topic_partition(), self.clock.monotonic_ms() - started_ms);
+                if host.activate() {
+                    tracing::info!(target: "kafka.coordinator.group", "Loaded {} records ({} bytes) of {} in {} ms", loaded.records, loaded.bytes, partition.topic_partition(), self.clock.monotonic_ms() - started_ms);
+                    self.forget_missing_topics(host);
+                }
             }
+            // Whoever ended it has taken the host away, or is about to.
+            Err(LoadError::Superseded) => host.unload(),
             Err(e) => {
                 tracing::error!(target: "kafka.coordinator.group", "{} cannot be loaded, its groups are not served: {e}", partition.topic_partition());
                 host.unload();
-                self.hosts.write().remove(&number);
+                let mut hosts = self.hosts.write();
+                // A later leadership may have begun meanwhile.
+                if hosts
+                    .hosts
+                    .get(&number)
+                    .is_some_and(|current| Arc::ptr_eq(current, host))
+                {
+                    hosts.hosts.remove(&number);
+                }
             }
         }
     }
 
-    fn resign(&self, number: i32) {
-        let host = self.hosts.write().remove(&number);
+    fn resign(&self, id: &TopicIdPartition) {
+        let number = id.topic_partition.partition;
+        let host = {
+            let mut hosts = self.hosts.write();
+            match hosts.hosts.get(&number) {
+                Some(host) if host.partition().topic_id() == id.topic_id => {
+                    hosts.hosts.remove(&number)
+                }
+                Some(_) | None => None,
+            }
+        };
         if let Some(host) = host {
             host.unload();
         }
     }
 
-    /// Answers everybody who waits; for the orderly stop, before the listeners close.
+    /// Has the groups forget their offsets of topics that a change deletes.
+    fn forget_topics(&self, delta: &MetadataDelta) {
+        let deleted: Vec<DeletedTopic> = delta
+            .topics_deleted
+            .iter()
+            .filter_map(|id| delta.before.topics.get(id))
+            .map(|topic| DeletedTopic {
+                name: StrBytes::from(&*topic.name),
+                id: topic.id,
+            })
+            .collect();
+        if deleted.is_empty() {
+            return;
+        }
+        for host in self.hosts() {
+            // Nobody waits for it. A shard that is being loaded looks itself when it is.
+            let _ = host.submit(GroupRequest::TopicsDeleted(deleted.clone()));
+        }
+    }
+
+    /// From now on the image knows every topic for which an offset can be stored: what it does not know is gone.
+    ///
+    /// A topic's records come before those of a leadership in which an offset for it was stored, so a broker that has
+    /// read the metadata up to its own registration has them. Kafka leaves offsets of topics that were deleted while
+    /// no coordinator ran.
+    pub fn metadata_is_current(&self) {
+        self.metadata_is_current.store(true, Ordering::SeqCst);
+        for host in self.hosts() {
+            self.forget_missing_topics(&host);
+        }
+    }
+
+    fn forget_missing_topics(&self, host: &GroupHost) {
+        if !self.metadata_is_current.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(known) = host.read(GroupShard::committed_topics) else {
+            return;
+        };
+        let image = self.image();
+        let missing: Vec<DeletedTopic> = known
+            .into_iter()
+            .filter(|(name, id)| match *id {
+                Uuid::ZERO => !image.topics.contains(name),
+                id => image.topics.get(&id).is_none(),
+            })
+            .map(|(name, id)| DeletedTopic { name, id })
+            .collect();
+        if !missing.is_empty() {
+            // Nobody waits for it.
+            let _ = host.submit(GroupRequest::TopicsDeleted(missing));
+        }
+    }
+
+    /// Answers everybody who waits, and serves no more; for the orderly stop, before the listeners close.
     pub fn stop(&self) {
-        let hosts = std::mem::take(&mut *self.hosts.write());
+        let hosts = {
+            let mut hosts = self.hosts.write();
+            hosts.stopped = true;
+            std::mem::take(&mut hosts.hosts)
+        };
         for host in hosts.into_values() {
             host.unload();
         }

@@ -8,12 +8,11 @@ use crate::api::errors::WireError;
 use crate::coordinator::record::LogRecord;
 use crate::coordinator::write_error;
 use crate::replica::{Acks, InDoubt, Partition, ReplicaError, acknowledged};
-use kavka_common::Clock;
+use kavka_common::{Clock, LeaderEpoch};
 use kavka_coordinator::{Now, Outcome, Shard, Token, Write, WriteId};
 use kavka_protocol::ErrorCode;
 use kavka_records::{BatchBuilder, BatchOptions};
 use kavka_replication::AcksState;
-use kavka_storage::AppendOrigin;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ enum Phase {
     /// The log is being read; requests are told to come again.
     Loading,
     Active,
-    /// Another broker's, or nobody's.
+    /// Another broker's, a later leadership's of this broker, or nobody's.
     Gone,
 }
 
@@ -47,6 +46,9 @@ struct HostState<S: Shard> {
 /// A shard with its partition.
 pub struct Host<S: Shard> {
     partition: Arc<Partition>,
+    /// The leadership that this host belongs to: it reads and writes in no other epoch, because what the log holds
+    /// after a later election may differ from what was replayed here.
+    leader_epoch: LeaderEpoch,
     clock: Arc<dyn Clock>,
     /// `offsets.commit.timeout.ms`: how long a write may stay uncommitted.
     commit_timeout_ms: i64,
@@ -64,11 +66,13 @@ where
     pub fn new(
         shard: S,
         partition: Arc<Partition>,
+        leader_epoch: LeaderEpoch,
         clock: Arc<dyn Clock>,
         commit_timeout_ms: i64,
     ) -> Arc<Self> {
         Arc::new(Host {
             partition,
+            leader_epoch,
             clock,
             commit_timeout_ms,
             state: Mutex::new(HostState {
@@ -84,6 +88,10 @@ where
 
     pub fn partition(&self) -> &Arc<Partition> {
         &self.partition
+    }
+
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        self.leader_epoch
     }
 
     fn now(&self) -> Now {
@@ -124,27 +132,37 @@ where
         }
     }
 
-    /// Applies a record that was read from the log. Loading only.
-    pub(super) fn replay(&self, record: S::Record) {
-        self.state.lock().shard.replay(record);
+    /// Applies a record that was read from the log. False when nobody needs it any more.
+    pub(super) fn replay(&self, record: S::Record) -> bool {
+        let mut state = self.state.lock();
+        let loading = matches!(state.phase, Phase::Loading);
+        if loading {
+            state.shard.replay(record);
+        }
+        loading
     }
 
-    /// The log is read: requests are served from now on.
-    pub(super) fn activate(&self) {
+    /// The log is read: requests are served from now on. False when the leadership ended meanwhile.
+    pub(super) fn activate(&self) -> bool {
         let now = self.now();
         let mut state = self.state.lock();
-        if matches!(state.phase, Phase::Loading) {
+        let loading = matches!(state.phase, Phase::Loading);
+        if loading {
             state.shard.loaded(now);
             state.phase = Phase::Active;
         }
         drop(state);
         self.changed.notify_one();
+        loading
     }
 
     /// The partition is led elsewhere or gone: who waits is told, the driver ends.
     pub fn unload(&self) {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
+        Self::end(&mut self.state.lock());
+        self.changed.notify_one();
+    }
+
+    fn end(state: &mut HostState<S>) {
         state.phase = Phase::Gone;
         state.in_flight.clear();
         for (token, response) in state.shard.unload() {
@@ -155,13 +173,12 @@ where
         }
         // Dropped senders tell the rest that the coordinator is not here.
         state.waiting.clear();
-        drop(guard);
-        self.changed.notify_one();
     }
 
     /// Sends what is decided and appends what is to be written, until nothing more follows from it.
     fn settle(&self, state: &mut HostState<S>, outcome: Outcome<S::Record, S::Response>) {
         let mut outcomes = VecDeque::from([outcome]);
+        let mut fenced = false;
         while let Some(outcome) = outcomes.pop_front() {
             for (token, response) in outcome.replies {
                 if let Some(sender) = state.waiting.remove(&token) {
@@ -170,9 +187,13 @@ where
             }
             for write in outcome.writes {
                 if let Some((id, result)) = self.append(state, write) {
+                    fenced |= ends_leadership(result);
                     outcomes.push_back(state.shard.write_done(self.now(), id, result));
                 }
             }
+        }
+        if fenced {
+            Self::end(state);
         }
     }
 
@@ -227,7 +248,7 @@ where
         }
         let appended = self
             .partition
-            .append(&batch, true, AppendOrigin::Coordinator, now_ms)
+            .append_as_coordinator(&batch, self.leader_epoch, now_ms)
             .map_err(|e: ReplicaError| e.error_code())?;
         Ok(InDoubt {
             partition: Arc::clone(&self.partition),
@@ -294,6 +315,12 @@ where
     fn front_done(&self, result: Result<(), ErrorCode>) {
         let mut guard = self.state.lock();
         let state = &mut *guard;
+        if ends_leadership(result) {
+            // Nobody here can know what becomes of the write: the next leader's log decides. Whoever loads it replays
+            // what is in it.
+            Self::end(state);
+            return;
+        }
         let Some(write) = state.in_flight.pop_front() else {
             return;
         };
@@ -305,4 +332,11 @@ where
         let outcome = state.shard.write_done(self.now(), write.id, result);
         self.settle(state, outcome);
     }
+}
+
+/// Whether a write failed because this broker leads the partition no more, or has lost its log. The metadata may not
+/// have said so yet.
+fn ends_leadership(result: Result<(), ErrorCode>) -> bool {
+    // As `write_error` puts it.
+    result == Err(ErrorCode::NotCoordinator)
 }

@@ -20,11 +20,24 @@ const DECOMPRESSED_BYTES_MAX: usize = 128 * 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("{0}")]
-    Read(#[from] ReplicaError),
+    Read(ReplicaError),
     #[error("reading records failed: {0}")]
     Io(#[from] io::Error),
     #[error("offset {offset}: {what}")]
     Malformed { offset: i64, what: String },
+    #[error("the leadership ended")]
+    Superseded,
+}
+
+impl From<ReplicaError> for LoadError {
+    fn from(error: ReplicaError) -> Self {
+        match error {
+            ReplicaError::NotLeaderOrFollower
+            | ReplicaError::FencedLeaderEpoch
+            | ReplicaError::UnknownLeaderEpoch => LoadError::Superseded,
+            other => LoadError::Read(other),
+        }
+    }
 }
 
 /// What was read.
@@ -34,7 +47,8 @@ pub struct Loaded {
     pub bytes: usize,
 }
 
-/// Replays the whole partition. Records that cannot be understood stop the load: going on without them would forget
+/// Replays the whole partition, up to its end: what a new leader finds in its log is never taken back, committed yet or
+/// not. Records that cannot be understood stop the load: going on without them would forget
 /// what a client was told is stored.
 pub fn load<S>(host: &Host<S>, partition: &Partition) -> Result<Loaded, LoadError>
 where
@@ -50,7 +64,7 @@ where
             max_bytes: READ_BYTES_MAX,
             min_one_batch: true,
             isolation: FetchIsolation::LogEnd,
-            current_leader_epoch: LeaderEpoch::UNKNOWN,
+            current_leader_epoch: host.leader_epoch(),
             last_fetched_epoch: LeaderEpoch::UNKNOWN,
             log_start_offset: 0,
             replica: None,
@@ -93,7 +107,9 @@ where
                     )
                     .map_err(|what| malformed(record.offset, what))?;
                     if let Some(decoded) = decoded {
-                        host.replay(decoded);
+                        if !host.replay(decoded) {
+                            return Err(LoadError::Superseded);
+                        }
                         loaded.records += 1;
                     }
                 }

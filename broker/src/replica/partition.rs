@@ -254,11 +254,43 @@ impl Partition {
         origin: AppendOrigin,
         now_ms: i64,
     ) -> Result<Appended, ReplicaError> {
+        self.append_in(None, batches, acks_all, origin, now_ms)
+    }
+
+    /// Appends a coordinator's batch, with acks=all, if this broker still leads in the epoch in which the coordinator
+    /// read the log. Kafka: PartitionWriter.append, which the runtime fences by the epoch it loaded.
+    pub fn append_as_coordinator(
+        &self,
+        batch: &[u8],
+        leader_epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<Appended, ReplicaError> {
+        self.append_in(
+            Some(leader_epoch),
+            batch,
+            true,
+            AppendOrigin::Coordinator,
+            now_ms,
+        )
+    }
+
+    /// `only_in`: the epoch outside of which nothing is appended.
+    fn append_in(
+        &self,
+        only_in: Option<LeaderEpoch>,
+        batches: &[u8],
+        acks_all: bool,
+        origin: AppendOrigin,
+        now_ms: i64,
+    ) -> Result<Appended, ReplicaError> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let Role::Leader(leader) = &state.role else {
             return Err(ReplicaError::NotLeaderOrFollower);
         };
+        if only_in.is_some_and(|epoch| epoch != leader.leader_epoch()) {
+            return Err(ReplicaError::NotLeaderOrFollower);
+        }
         if acks_all && !leader.has_enough_in_sync_replicas() {
             return Err(ReplicaError::NotEnoughReplicas);
         }

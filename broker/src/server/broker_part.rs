@@ -174,6 +174,7 @@ impl BrokerPart {
             ));
         }
         self.replicas.set_strays_aside().await;
+        self.groups.metadata_is_current();
         self.heartbeats = Some(tokio::spawn(Arc::clone(&self.lifecycle).run()));
         let mut state = self.lifecycle.state();
         let serving = async {
@@ -208,6 +209,8 @@ impl BrokerPart {
         self.lifecycle
             .controlled_shutdown(CONTROLLED_SHUTDOWN_PATIENCE)
             .await;
+        // While the connections are still there: members that wait for a rebalance are told to look elsewhere.
+        self.groups.stop();
     }
 
     /// Closes the logs; the marker of a clean stop comes last.
@@ -219,7 +222,6 @@ impl BrokerPart {
         self.fetchers.stop().await;
         self.alter_partition.abort();
         let _ = self.alter_partition.await;
-        self.groups.stop();
         self.replicas.shutdown(Some(self.lifecycle.epoch())).await;
         for task in self.maintenance {
             // A panic in a task has been reported by the panic hook.
@@ -256,7 +258,7 @@ impl MetadataPublisher for ReplicaPublisher {
         Box::pin(async move {
             let changes = self.replicas.apply(delta, image).await;
             self.fetchers.follow(&changes);
-            self.groups.follow(&changes);
+            self.groups.follow(delta, &changes);
         })
     }
 }

@@ -4,6 +4,7 @@
 //! Kafka: org.apache.kafka.coordinator.group.{GroupCoordinatorShard, GroupMetadataManager, OffsetMetadataManager}.
 
 mod classic;
+mod deleted_topics;
 mod describe;
 mod join;
 mod member;
@@ -16,12 +17,14 @@ mod tests;
 mod turn;
 
 pub use classic::{ClassicGroup, GroupState};
+pub use deleted_topics::DeletedTopic;
 pub use member::Member;
 pub use offsets::CommittedOffset;
 pub use records::{GroupRecord, GroupRecordError};
 
 use crate::shard::{Now, Outcome, Shard, Token, WriteId};
 use bytes::Bytes;
+use kavka_common::Uuid;
 use kavka_protocol::messages::{
     DeleteGroupsResponse, GroupMetadataValue, HeartbeatRequest, HeartbeatResponse,
     JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
@@ -29,7 +32,7 @@ use kavka_protocol::messages::{
     SyncGroupRequest, SyncGroupResponse,
 };
 use kavka_protocol::{ErrorCode, StrBytes};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use turn::{PendingWrite, PendingWrites, Turn};
 
 /// The settings that the shard acts on, by their Kafka names.
@@ -77,6 +80,8 @@ pub enum GroupRequest {
     OffsetDelete(OffsetDeleteRequest),
     /// The groups of one DeleteGroups request that live in this shard.
     DeleteGroups(Vec<StrBytes>),
+    /// Offsets of these topics are to be forgotten. Answered at once.
+    TopicsDeleted(Vec<DeletedTopic>),
 }
 
 /// The answer to a [`GroupRequest`] of the same name.
@@ -89,6 +94,7 @@ pub enum GroupResponse {
     OffsetCommit(OffsetCommitResponse),
     OffsetDelete(OffsetDeleteResponse),
     DeleteGroups(DeleteGroupsResponse),
+    TopicsDeleted,
 }
 
 /// What the runtime gets from one call.
@@ -111,6 +117,8 @@ pub struct GroupShard {
     groups: BTreeMap<StrBytes, ClassicGroup>,
     pending: PendingWrites,
     next_expiry_check_ms: Option<i64>,
+    /// Deleted topics of which something may still be stored.
+    doomed: Vec<deleted_topics::Doomed>,
 }
 
 impl GroupShard {
@@ -121,12 +129,25 @@ impl GroupShard {
             groups: BTreeMap::new(),
             pending: PendingWrites::default(),
             next_expiry_check_ms: None,
+            doomed: Vec::new(),
         }
     }
 
     /// The committed state, for reading and for tests.
     pub fn hard(&self) -> &Hard {
         &self.hard
+    }
+
+    /// Topics for which offsets are stored: name and id, `Uuid::ZERO` where it was not stored.
+    pub fn committed_topics(&self) -> BTreeSet<(StrBytes, Uuid)> {
+        let offsets = self.hard.offsets.values().flatten();
+        offsets
+            .flat_map(|(topic, partitions)| {
+                partitions
+                    .values()
+                    .map(|committed| (topic.clone(), committed.topic_id))
+            })
+            .collect()
     }
 
     /// A group as it is in memory.
@@ -204,6 +225,10 @@ impl Shard for GroupShard {
             GroupRequest::DeleteGroups(names) => {
                 describe::delete_groups(&self.hard, &mut self.groups, &mut turn, token, names);
             }
+            GroupRequest::TopicsDeleted(topics) => {
+                deleted_topics::forget(&self.hard, &mut self.doomed, &mut turn, topics);
+                turn.reply(token, GroupResponse::TopicsDeleted);
+            }
         }
         out
     }
@@ -218,6 +243,7 @@ impl Shard for GroupShard {
             .next_expiry_check_ms
             .is_some_and(|due| due <= now.monotonic_ms)
         {
+            deleted_topics::retry(&self.hard, &mut self.doomed, &mut turn);
             offsets::expire(&self.hard, &mut self.groups, &mut turn);
             self.next_expiry_check_ms =
                 Some(now.monotonic_ms + self.config.offsets_retention_check_interval_ms);
@@ -274,6 +300,12 @@ impl Shard for GroupShard {
                     group.pending_offset_commits = group.pending_offset_commits.saturating_sub(1);
                 }
                 turn.reply(token, offsets::committed(response, result));
+                deleted_topics::commit_done(&self.hard, &mut self.doomed, &mut turn);
+            }
+            PendingWrite::DeletedTopic(topic) => {
+                if result.is_err() {
+                    deleted_topics::not_written(&mut self.doomed, vec![topic]);
+                }
             }
             PendingWrite::Reply { token, response } => {
                 turn.reply(token, turn::with_write_result(response, result));
@@ -321,7 +353,9 @@ impl Shard for GroupShard {
         }
         for write in self.pending.drain() {
             match write {
-                PendingWrite::Assignment { .. } | PendingWrite::Silent => {}
+                PendingWrite::Assignment { .. }
+                | PendingWrite::Silent
+                | PendingWrite::DeletedTopic(_) => {}
                 PendingWrite::StaticMember {
                     token, member_id, ..
                 } => {
@@ -346,6 +380,7 @@ impl Shard for GroupShard {
             }
         }
         self.groups.clear();
+        self.doomed.clear();
         self.hard = Hard::default();
         waiting
     }

@@ -18,6 +18,9 @@ use kavka_protocol::messages::offset_fetch_request::{
 use kavka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use proptest::prelude::*;
 
+#[path = "deleted_topics_test.rs"]
+mod deleted_topics;
+
 const HOUR_MS: i64 = 3_600_000;
 
 /// Subscription of the topic `t`, version 0, as a consumer's metadata.

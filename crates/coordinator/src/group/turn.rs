@@ -2,7 +2,7 @@
 //! Not here: rules.
 //! Lives for one call into the shard. Kafka: CoordinatorResult with its append future.
 
-use super::{GroupConfig, GroupOutcome, GroupRecord, GroupResponse};
+use super::{DeletedTopic, GroupConfig, GroupOutcome, GroupRecord, GroupResponse};
 use crate::shard::{Now, Token, Write, WriteId};
 use kavka_protocol::messages::{JoinGroupResponse, OffsetCommitResponse};
 use kavka_protocol::{ErrorCode, StrBytes};
@@ -41,6 +41,8 @@ pub(super) enum PendingWrite {
         group_ids: Vec<StrBytes>,
         next: Option<(Token, GroupResponse)>,
     },
+    /// Offsets of a deleted topic go.
+    DeletedTopic(DeletedTopic),
 }
 
 /// Writes that were handed out and are not done.
@@ -53,6 +55,23 @@ pub(super) struct PendingWrites {
 impl PendingWrites {
     pub(super) fn take(&mut self, id: WriteId) -> Option<PendingWrite> {
         self.under_way.remove(&id)
+    }
+
+    /// The oldest OffsetCommit under way.
+    pub(super) fn first_commit(&self) -> Option<WriteId> {
+        self.commits().next()
+    }
+
+    /// The newest OffsetCommit under way.
+    pub(super) fn last_commit(&self) -> Option<WriteId> {
+        self.commits().next_back()
+    }
+
+    fn commits(&self) -> impl DoubleEndedIterator<Item = WriteId> {
+        self.under_way
+            .iter()
+            .filter(|(_, why)| matches!(why, PendingWrite::Offsets { .. }))
+            .map(|(id, _)| *id)
     }
 
     pub(super) fn drain(&mut self) -> impl Iterator<Item = PendingWrite> + use<> {
@@ -122,5 +141,6 @@ pub(super) fn with_write_result(
             }
             GroupResponse::DeleteGroups(r)
         }
+        GroupResponse::TopicsDeleted => GroupResponse::TopicsDeleted,
     }
 }
