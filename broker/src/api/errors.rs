@@ -31,6 +31,7 @@ impl WireError for ReplicaError {
             ReplicaError::RequestTimedOut => ErrorCode::RequestTimedOut,
             ReplicaError::DeletePolicy(_) => ErrorCode::PolicyViolation,
             ReplicaError::InternalTopic(_) => ErrorCode::InvalidTopicException,
+            ReplicaError::UnknownTransaction => ErrorCode::InvalidProducerIdMapping,
             ReplicaError::UnsupportedVersion => ErrorCode::UnsupportedVersion,
             ReplicaError::DuplicatePartition => ErrorCode::InvalidRequest,
             ReplicaError::InvalidBatch(invalid) => invalid.error_code(),

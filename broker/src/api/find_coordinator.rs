@@ -1,4 +1,5 @@
-//! FindCoordinator: which broker leads the partition that a group, a transactional id or a share partition belongs to.
+//! FindCoordinator: which broker leads the partition that a group belongs to; that nobody coordinates transactional ids
+//! and share partitions yet.
 //! Not here: the coordinators, creating their topics (auto_create.rs).
 //! Answers from the image; waits only for a topic that it has created.
 //! Kafka: KafkaApis.handleFindCoordinatorRequest; KIP-98, KIP-699, KIP-932.
@@ -9,29 +10,31 @@ use crate::api::metadata::MetadataApi;
 use crate::coordinator::partition_for;
 use crate::network::Pending;
 use kavka_common::NodeId;
-use kavka_common::topic::{GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
+use kavka_common::topic::GROUP_METADATA_TOPIC;
 use kavka_metadata::MetadataImage;
+use kavka_protocol::ErrorCode;
 use kavka_protocol::messages::find_coordinator_response::Coordinator;
 use kavka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
-use kavka_protocol::{ErrorCode, StrBytes};
 
 /// From this version on a request names several keys.
 const BATCHED_FROM: i16 = 4;
-/// The first version that knows share partitions.
-const SHARE_FROM: i16 = 6;
+/// librdkafka asks in versions up to this one.
+const LIBRDKAFKA_MAX: i16 = 2;
+
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+const SHARE: i8 = 2;
 
 pub fn handle(
     api: &MetadataApi,
     context: RequestContext,
     request: FindCoordinatorRequest,
 ) -> Pending {
-    let topic = match topic_of(context.api_version, request.key_type) {
-        Some(topic) if !api.cache.image().topics.contains(topic) => topic,
-        Some(_) | None => {
-            let response = answer_from(api, &context, &request);
-            return context.ready(&response);
-        }
-    };
+    let topic = GROUP_METADATA_TOPIC;
+    if request.key_type != GROUP || api.cache.image().topics.contains(topic) {
+        let response = answer_from(api, &context, &request);
+        return context.ready(&response);
+    }
     let api = api.clone();
     let asked = context.clone();
     context.later(async move {
@@ -50,13 +53,32 @@ fn answer_from(
     answer(&api.cache.image(), &viewpoint, context.api_version, request)
 }
 
-/// The topic whose partitions coordinate keys of this type.
-fn topic_of(api_version: i16, key_type: i8) -> Option<&'static str> {
+/// Why nobody coordinates keys of this type: the code with which clients give up at once, and a text.
+fn refusal(api_version: i16, key_type: i8) -> Option<(ErrorCode, &'static str)> {
     match key_type {
-        0 => Some(GROUP_METADATA_TOPIC),
-        1 => Some(TRANSACTION_STATE_TOPIC),
-        2 if api_version >= SHARE_FROM => Some(SHARE_GROUP_STATE_TOPIC),
-        _ => None,
+        GROUP => None,
+        TRANSACTION => {
+            // A code that a client may retry (COORDINATOR_NOT_AVAILABLE) keeps it waiting until it times out. Of the
+            // others, librdkafka gives up at this one alone, and says the text with it; Java's producer says the text
+            // with all codes but this one.
+            let code = if api_version <= LIBRDKAFKA_MAX {
+                ErrorCode::TransactionalIdAuthorizationFailed
+            } else {
+                ErrorCode::UnsupportedVersion
+            };
+            Some((
+                code,
+                "This broker does not serve transactions yet: no transactional.id can be used. Idempotent producers can.",
+            ))
+        }
+        SHARE => Some((
+            ErrorCode::InvalidRequest,
+            "This broker does not serve share groups yet.",
+        )),
+        _ => Some((
+            ErrorCode::InvalidRequest,
+            ErrorCode::InvalidRequest.message(),
+        )),
     }
 }
 
@@ -67,20 +89,20 @@ pub fn answer(
     api_version: i16,
     request: &FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
-    let find = |key: &str| {
-        find(
-            image,
-            viewpoint,
-            topic_of(api_version, request.key_type),
-            request.key_type,
-            key,
-        )
+    let find = |key: &str| match refusal(api_version, request.key_type) {
+        None => find(image, viewpoint, key).map_err(|error| (error, error.message())),
+        Some(refusal) => Err(refusal),
+    };
+    let or_nobody = |found: Result<BrokerNode, (ErrorCode, &'static str)>| match found {
+        Ok(node) => (ErrorCode::None, None, node),
+        Err((error, text)) => (error, Some(text), nobody()),
     };
     if api_version < BATCHED_FROM {
-        let (error, node) = find(&request.key);
+        let (error, text, node) = or_nobody(find(&request.key));
         return FindCoordinatorResponse {
             error_code: error.code(),
-            error_message: Some(message_of(error)),
+            // As Java prints the constant.
+            error_message: Some(text.unwrap_or("NONE").into()),
             node_id: node.broker_id.get(),
             host: node.host.into(),
             port: node.port,
@@ -92,17 +114,14 @@ pub fn answer(
             .coordinator_keys
             .iter()
             .map(|key| {
-                let (error, node) = find(key);
+                let (error, text, node) = or_nobody(find(key));
                 Coordinator {
                     key: key.clone(),
                     node_id: node.broker_id.get(),
                     host: node.host.into(),
                     port: node.port,
                     error_code: error.code(),
-                    error_message: match error {
-                        ErrorCode::None => Some(StrBytes::default()),
-                        error => Some(message_of(error)),
-                    },
+                    error_message: Some(text.unwrap_or_default().into()),
                     ..Default::default()
                 }
             })
@@ -111,51 +130,31 @@ pub fn answer(
     }
 }
 
-fn message_of(error: ErrorCode) -> StrBytes {
-    match error {
-        // As Java prints the constant.
-        ErrorCode::None => "NONE".into(),
-        error => error.message().into(),
+fn nobody() -> BrokerNode {
+    BrokerNode {
+        broker_id: NodeId::NONE,
+        host: String::new(),
+        port: -1,
+        rack: None,
+        is_fenced: false,
     }
 }
 
-fn find(
-    image: &MetadataImage,
-    viewpoint: &Viewpoint,
-    topic: Option<&str>,
-    key_type: i8,
-    key: &str,
-) -> (ErrorCode, BrokerNode) {
-    let nobody = |error| {
-        let node = BrokerNode {
-            broker_id: NodeId::NONE,
-            host: String::new(),
-            port: -1,
-            rack: None,
-            is_fenced: false,
-        };
-        (error, node)
-    };
-    const SHARE: i8 = 2;
-    // A share partition is named `group:topic id:partition`.
-    let is_whole =
-        key_type != SHARE || key.rsplitn(3, ':').filter(|part| !part.is_empty()).count() == 3;
-    let Some(topic) = topic.filter(|_| is_whole) else {
-        return nobody(ErrorCode::InvalidRequest);
-    };
-    let leader = image.topics.by_name(topic).and_then(|topic| {
-        let partitions = i32::try_from(topic.partitions.size()).ok()?;
-        let partition = topic.partition(partition_for(key, partitions))?;
-        let broker = image
-            .cluster
-            .broker(partition.leader)
-            .filter(|broker| !broker.fenced)?;
-        viewpoint.node(broker)
-    });
-    match leader {
-        Some(node) => (ErrorCode::None, node),
-        None => nobody(ErrorCode::CoordinatorNotAvailable),
-    }
+/// The broker that leads the group's partition.
+fn find(image: &MetadataImage, viewpoint: &Viewpoint, key: &str) -> Result<BrokerNode, ErrorCode> {
+    image
+        .topics
+        .by_name(GROUP_METADATA_TOPIC)
+        .and_then(|topic| {
+            let partitions = i32::try_from(topic.partitions.size()).ok()?;
+            let partition = topic.partition(partition_for(key, partitions))?;
+            let broker = image
+                .cluster
+                .broker(partition.leader)
+                .filter(|broker| !broker.fenced)?;
+            viewpoint.node(broker)
+        })
+        .ok_or(ErrorCode::CoordinatorNotAvailable)
 }
 
 #[cfg(test)]
@@ -211,13 +210,24 @@ mod tests {
     #[test]
     fn what_cannot_be_found_is_nobody() {
         for (version, key_type, key, error) in [
-            (6, 1, "t", ErrorCode::CoordinatorNotAvailable),
+            (2, 1, "t", ErrorCode::TransactionalIdAuthorizationFailed),
+            (3, 1, "t", ErrorCode::UnsupportedVersion),
+            (6, 1, "t", ErrorCode::UnsupportedVersion),
             (6, 3, "t", ErrorCode::InvalidRequest),
             (5, 2, "g:id:0", ErrorCode::InvalidRequest),
-            (6, 2, "g", ErrorCode::InvalidRequest),
-            (6, 2, "g:id:0", ErrorCode::CoordinatorNotAvailable),
+            (6, 2, "g:id:0", ErrorCode::InvalidRequest),
         ] {
             assert_eq!(ask(version, key_type, key), (error, -1, String::new(), -1));
+        }
+    }
+
+    #[test]
+    fn who_asks_for_what_is_not_served_is_told_why() {
+        for version in 1..=6 {
+            let (code, text) = refusal(version, TRANSACTION).unwrap();
+            // Clients try again as long as they are told that nobody is available.
+            assert_ne!(code, ErrorCode::CoordinatorNotAvailable);
+            assert!(text.contains("transactions"), "{text}");
         }
     }
 }

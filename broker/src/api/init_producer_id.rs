@@ -25,8 +25,8 @@ pub async fn handle(
     }
     match &request.transactional_id {
         Some(id) if id.is_empty() => return refused(ErrorCode::InvalidRequest),
-        // no transaction coordinator runs here
-        Some(_) => return refused(ErrorCode::CoordinatorNotAvailable),
+        // No transaction coordinator runs here; who looks for one is told that nobody has one.
+        Some(_) => return refused(ErrorCode::NotCoordinator),
         None => {}
     }
     match producer_ids.next().await {

@@ -16,7 +16,7 @@ use kavka_protocol::messages::produce_response::{
     TopicProduceResponse,
 };
 use kavka_protocol::messages::{ProduceRequest, ProduceResponse};
-use kavka_records::{InvalidBatch, InvalidBatchKind};
+use kavka_records::{BatchHeader, InvalidBatch, InvalidBatchKind};
 use kavka_replication::AcksState;
 use std::sync::Arc;
 
@@ -40,7 +40,15 @@ pub fn handle(
     context: RequestContext,
     request: ProduceRequest,
 ) -> Pending {
-    let Some(acks) = Acks::from_wire(request.acks) else {
+    let acks = Acks::from_wire(request.acks);
+    if request.transactional_id.is_none() && has_transactional_batches(&request) {
+        if acks == Some(Acks::None) {
+            return Pending::CLOSE;
+        }
+        let error = ErrorCode::TransactionalIdAuthorizationFailed;
+        return context.ready(&refuse_all(&request, error));
+    }
+    let Some(acks) = acks else {
         return context.ready(&refuse_all(&request, ErrorCode::InvalidRequiredAcks));
     };
     let mut outcomes = Vec::new();
@@ -60,6 +68,11 @@ pub fn handle(
                     && &*context.client_id != ADMIN_CLIENT_ID
                 {
                     return Err(ReplicaError::InternalTopic(tp.topic.to_string()));
+                }
+                if is_transactional(&produced(data)) {
+                    // Its transaction would have no coordinator to end it, and read_committed consumers would wait for
+                    // ever. Apache's broker says the same of a transactional id that its coordinator does not know.
+                    return Err(ReplicaError::UnknownTransaction);
                 }
                 let zstd_allowed = context.api_version >= ZSTD_SINCE;
                 let appended = replicas
@@ -124,6 +137,20 @@ fn comes_from_the_log(error: &ReplicaError) -> bool {
         ),
         _ => false,
     }
+}
+
+fn has_transactional_batches(request: &ProduceRequest) -> bool {
+    request
+        .topic_data
+        .iter()
+        .flat_map(|topic| &topic.partition_data)
+        .any(|data| is_transactional(&produced(data)))
+}
+
+/// Whether the first batch is. What cannot be read is refused later, for better reasons.
+/// Kafka: RequestUtils.hasTransactionalRecords.
+fn is_transactional(produced: &[u8]) -> bool {
+    BatchHeader::parse(produced).is_ok_and(|header| header.is_transactional())
 }
 
 fn produced(data: &PartitionProduceData) -> Bytes {

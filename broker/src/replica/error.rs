@@ -39,6 +39,8 @@ pub enum ReplicaError {
     DeletePolicy(String),
     #[error("Cannot delete records of internal topic {0}")]
     InternalTopic(String),
+    #[error("Nobody coordinates the transaction that the records are said to belong to.")]
+    UnknownTransaction,
     #[error("The version of the request does not know this special timestamp.")]
     UnsupportedVersion,
     #[error("The request names the same partition twice.")]

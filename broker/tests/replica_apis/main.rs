@@ -12,11 +12,12 @@ use kavka_broker::network::{Dispatch, Endpoint, ListenerKind, NetworkLimits, Soc
 use kavka_broker::replica::{
     NoProducerIds, ProducerIdBlock, ProducerIdSource, ProducerIds, ReplicaManager, ReplicaSettings,
 };
-use kavka_common::{Clock, LeaderEpoch, NodeId, SystemClock, Uuid};
+use kavka_common::{Clock, LeaderEpoch, NodeId, ProducerEpoch, ProducerId, SystemClock, Uuid};
 use kavka_config::{BrokerConfig, Layers, Properties, SecurityProtocol};
 use kavka_metadata::{MetadataImage, MetadataRecord};
-use kavka_protocol::AnyResponse;
 use kavka_protocol::messages::{ConfigRecord, PartitionRecord, TopicRecord};
+use kavka_protocol::{AnyResponse, ErrorCode};
+use kavka_records::{BatchBuilder, BatchOptions};
 use kavka_storage::LogDirs;
 use kavka_storage::vfs::{RealVfs, Vfs};
 use serde_json::Value;
@@ -216,6 +217,49 @@ async fn acks_0_is_silent_and_errors_close_the_connection() {
         lost.acks = 0;
         client.send(9, &lost);
         assert_eq!(client.stream.read(&mut [0]).unwrap(), 0);
+    })
+    .await
+    .unwrap();
+    sockets.shutdown().await;
+    replicas.shutdown(None).await;
+}
+
+/// Nobody could end their transactions: read_committed consumers would wait for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactional_batches_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sockets, replicas, _) = start(dir.path()).await;
+    let address = sockets.listeners()[0].address.to_string();
+    tokio::task::spawn_blocking(move || {
+        let mut builder = BatchBuilder::new(BatchOptions {
+            producer_id: ProducerId(5),
+            producer_epoch: ProducerEpoch(0),
+            base_sequence: 0,
+            transactional: true,
+            ..BatchOptions::default()
+        });
+        builder.append(0, None, Some(b"a"), []).unwrap();
+        let batch = builder.build().unwrap().freeze();
+        let mut client = cases::Client::connect(&address);
+        let mut produce = |transactional_id: Option<&str>, batch| {
+            let mut request = cases::produce_request("plain", Some(batch));
+            request.transactional_id = transactional_id.map(Into::into);
+            let AnyResponse::Produce(response) = client.call(9, &request) else {
+                panic!("not an answer to Produce");
+            };
+            let partition = &response.responses[0].partition_responses[0];
+            (ErrorCode::from(partition.error_code), partition.base_offset)
+        };
+        assert_eq!(
+            produce(None, batch.clone()),
+            (ErrorCode::TransactionalIdAuthorizationFailed, -1)
+        );
+        assert_eq!(
+            produce(Some("t"), batch),
+            (ErrorCode::InvalidProducerIdMapping, -1)
+        );
+        // Nothing is in the log, and a batch outside of transactions may come with a transactional id.
+        assert_eq!(produce(Some("t"), cases::good()), (ErrorCode::None, 0));
     })
     .await
     .unwrap();

@@ -78,6 +78,20 @@ const EXCUSES: &[Excuse] = &[
         reason: "ours names the fault in a request that Apache's broker trips over (UNKNOWN_SERVER_ERROR)",
     },
     Excuse {
+        api: "FindCoordinator ",
+        what: "transactional id",
+        path: "",
+        theirs: "",
+        reason: "transactions are not served yet: clients are told so, instead of the name of a broker that coordinates nothing",
+    },
+    Excuse {
+        api: "FindCoordinator ",
+        what: "share partition",
+        path: "",
+        theirs: "",
+        reason: "share groups are not served yet: clients are told so, instead of the name of a broker that coordinates nothing",
+    },
+    Excuse {
         api: "Produce ",
         what: "unknown codec",
         path: "/logStartOffset",

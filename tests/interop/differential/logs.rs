@@ -284,7 +284,16 @@ async fn produce(duel: &mut Duel) {
         Some(request)
     })
     .await;
+    duel.each_version("transactional batch without an id", |version, side| {
+        let batch = resealed(|bytes| bytes[ATTRIBUTES_AT + 1] |= TRANSACTIONAL);
+        Some(produce_request(version, side, "d1", 0, -1, Some(batch)))
+    })
+    .await;
 }
+
+/// Of a batch (org.apache.kafka.common.record.DefaultRecordBatch).
+const ATTRIBUTES_AT: usize = 21;
+const TRANSACTIONAL: u8 = 0x10;
 
 /// A change of the batch with the checksum made right again.
 fn resealed(change: impl Fn(&mut BytesMut)) -> Bytes {

@@ -187,6 +187,9 @@ async fn main() -> ExitCode {
     if wanted("bad_frames") {
         bad_frames::run(&mut duel).await;
     }
+    if wanted("metadata") {
+        metadata::unserved_coordinators(&mut duel).await;
+    }
     if only.is_empty() {
         duel.judge_coverage().await;
     }

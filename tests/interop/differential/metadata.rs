@@ -221,11 +221,31 @@ async fn coordinators(duel: &mut Duel) {
             }
         }
     }
-    for (what, key, key_type) in [
-        ("group", "g", 0),
-        ("empty group", "", 0),
-        ("unknown type", "g", 9),
-    ] {
+    find_each(
+        duel,
+        &[
+            ("group", "g", 0),
+            ("empty group", "", 0),
+            ("unknown type", "g", 9),
+        ],
+    )
+    .await;
+}
+
+/// What nobody coordinates on ours yet. Comes last: Apache's makes the internal topics, which then show in lists.
+pub async fn unserved_coordinators(duel: &mut Duel) {
+    find_each(
+        duel,
+        &[
+            ("transactional id", "t", 1),
+            ("share partition", "g:AAAAAAAAAAAAAAAAAAAAAQ:0", 2),
+        ],
+    )
+    .await;
+}
+
+async fn find_each(duel: &mut Duel, kinds: &[(&str, &str, i8)]) {
+    for (what, key, key_type) in kinds.iter().copied() {
         duel.each_version(what, |version, _| {
             let batched = version >= 4;
             (version >= 1 || key_type == 0).then(|| FindCoordinatorRequest {
