@@ -5,7 +5,9 @@
 
 use crate::api::dispatch::{Authorization, CONTROLLER, ClusterOperation, Row};
 use crate::api::{RequestContext, envelope};
-use crate::controller::{ControllerError, ControllerHandle, refuse};
+use crate::controller::{
+    ControllerError, ControllerHandle, assert_refusable, expect_response, refuse,
+};
 use crate::quorum::Observers;
 use kavka_common::{BrokerEpoch, NodeId};
 use kavka_protocol::messages::*;
@@ -35,12 +37,10 @@ where
         .handle(context.api_version, request.clone())
         .await
     {
-        Ok(handled) => Some(handled.response),
-        Err(error) => refusal(&error),
+        Ok(handled) => handled.response,
+        Err(error) => refusal(&error).expect("asserted when the row was made"),
     };
-    response
-        .and_then(|response| R::Response::try_from(response).ok())
-        .unwrap_or_default()
+    expect_response::<R>(response)
 }
 
 /// As every other request; and an accepted one ties the broker to its connection.
@@ -63,6 +63,7 @@ where
     R: Request + Into<AnyRequest> + Send + 'static,
     R::Response: TryFrom<AnyResponse> + Send + 'static,
 {
+    assert_refusable::<R>();
     let controller = controller.clone();
     Row::later(CONTROLLER, authorization, move |context, request: R| {
         handle(controller.clone(), context, request)
@@ -71,6 +72,7 @@ where
 
 /// The rows of a controller's listener that need the controller or the metadata log.
 pub fn rows(controller: &ControllerHandle, observers: &Arc<Observers>) -> Vec<Row> {
+    assert_refusable::<BrokerHeartbeatRequest>();
     let action = || Authorization::Cluster(ClusterOperation::ClusterAction);
     let alter = || Authorization::Cluster(ClusterOperation::Alter);
     let observers = || Arc::clone(observers);

@@ -4,7 +4,7 @@
 //! Kafka: ForwardingManager; KIP-590.
 
 use crate::api::RequestContext;
-use crate::controller::ControllerChannel;
+use crate::controller::{ControllerChannel, expect_response};
 use crate::metadata::MetadataCache;
 use kavka_common::Offset;
 use kavka_common::topic::CLUSTER_METADATA_TOPIC;
@@ -25,7 +25,7 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Has the controller decide; failures on the way are in the response, in the places its API has for them.
+    /// Has the controller decide. The row of `R` must have been checked by `assert_refusable`. Failures on the way are in the response, in the places its API has for them.
     pub async fn forward<R>(&self, context: RequestContext, request: R) -> R::Response
     where
         R: Request + Into<AnyRequest>,
@@ -35,9 +35,6 @@ impl Forwarding {
             .controller
             .send_or_refuse(context.api_version, request.into())
             .await;
-        let Some(answer) = answer else {
-            return R::Response::default();
-        };
         let last_offset = match answer.last_offset {
             None if !only_reads(R::API_KEY) => self.committed_offset().await,
             known => known,
@@ -46,7 +43,7 @@ impl Forwarding {
             // Seen or not: the decision stands.
             let _ = self.cache.wait_for(offset, VISIBLE_WITHIN).await;
         }
-        R::Response::try_from(answer.response).unwrap_or_default()
+        expect_response::<R>(answer.response)
     }
 
     /// Where a controller on another node has got to; its answers do not say which offset they are about.

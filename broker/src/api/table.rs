@@ -13,7 +13,7 @@ use crate::api::{
     leave_group, list_config_resources, list_groups, list_offsets, offset_commit, offset_delete,
     offset_fetch, offset_for_leader_epoch, produce, sync_group,
 };
-use crate::controller::ControllerHandle;
+use crate::controller::{ControllerHandle, assert_refusable};
 use crate::coordinator::GroupCoordinator;
 use crate::metadata::MetadataCache;
 use crate::network::ListenerKind;
@@ -22,9 +22,10 @@ use crate::replica::{ProducerIds, ReplicaManager};
 use kavka_common::NodeId;
 use kavka_config::BrokerConfig;
 use kavka_protocol::messages::{
-    AlterClientQuotasRequest, AlterPartitionReassignmentsRequest, CreatePartitionsRequest,
-    CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ElectLeadersRequest,
-    ListPartitionReassignmentsRequest, UnregisterBrokerRequest, UpdateFeaturesRequest,
+    AlterClientQuotasRequest, AlterConfigsRequest, AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest,
+    ElectLeadersRequest, IncrementalAlterConfigsRequest, ListPartitionReassignmentsRequest,
+    UnregisterBrokerRequest, UpdateFeaturesRequest,
 };
 use kavka_protocol::{AnyRequest, AnyResponse, Request};
 use std::sync::Arc;
@@ -80,6 +81,7 @@ fn describe_cluster(
 
 /// DescribeQuorum on a broker's listener: answered by the quorum's member on this node, or by the active controller.
 pub fn quorum_row(observers: Option<Arc<Observers>>, forwarding: &Forwarding) -> Row {
+    assert_refusable::<DescribeQuorumRequest>();
     let forwarding = forwarding.clone();
     Row::later(
         BROKER,
@@ -201,6 +203,9 @@ pub fn cluster_rows(metadata: &MetadataApi, forwarding: &Forwarding) -> Vec<Row>
     let config = || Arc::clone(&metadata.config);
     let describe = Authorization::Cluster(ClusterOperation::Describe);
     let alter = Authorization::Cluster(ClusterOperation::Alter);
+    // Those that are forwarded by handlers of their own.
+    assert_refusable::<AlterConfigsRequest>();
+    assert_refusable::<IncrementalAlterConfigsRequest>();
     vec![
         Row::pending(BROKER, Authorization::PerResource, {
             let metadata = metadata.clone();
@@ -281,6 +286,7 @@ where
     R: Request + Into<AnyRequest> + Send + 'static,
     R::Response: TryFrom<AnyResponse> + Send,
 {
+    assert_refusable::<R>();
     let forwarding = forwarding.clone();
     Row::later(BROKER, authorization, move |context, request: R| {
         let forwarding = forwarding.clone();

@@ -161,23 +161,16 @@ impl ControllerChannel {
         })
     }
 
-    /// As `send`, with the answer in every case: a failure becomes the error codes of the API's response. None for an
-    /// API that the controller does not have.
-    pub async fn send_or_refuse(
-        &self,
-        api_version: i16,
-        request: AnyRequest,
-    ) -> Option<ControllerAnswer> {
-        let refusal = |error: &ChannelError| {
-            let message = error.to_string();
-            refuse(&request, error.error_code(), Some(&message))
-        };
+    /// As `send`, with the answer in every case: a failure becomes the error codes of the API's response. Only for APIs
+    /// that passed [`assert_refusable`](super::assert_refusable).
+    pub async fn send_or_refuse(&self, api_version: i16, request: AnyRequest) -> ControllerAnswer {
         match self.send(api_version, request.clone()).await {
-            Ok(answer) => Some(answer),
-            Err(error) => refusal(&error).map(|response| ControllerAnswer {
-                response,
+            Ok(answer) => answer,
+            Err(error) => ControllerAnswer {
+                response: refuse(&request, error.error_code(), Some(&error.to_string()))
+                    .expect("asserted when the table of APIs was made"),
                 last_offset: None,
-            }),
+            },
         }
     }
 

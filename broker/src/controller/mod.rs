@@ -19,7 +19,7 @@ mod shell_test;
 
 pub use bootstrap::bootstrap_records;
 pub use channel::{ChannelError, ControllerAnswer, ControllerChannel, HIGHEST_VERSION};
-pub use refusal::{is_not_controller, refuse};
+pub use refusal::{assert_refusable, expect_response, is_not_controller, refuse};
 pub use registration::register_controller;
 pub use remote::{RemoteController, RemoteError, SeedOrigin, Seeds};
 pub use shell::{ControllerError, ControllerHandle, Handled, ShellSettings};

@@ -4,7 +4,31 @@
 //! Pure. Kafka: AbstractRequest.getErrorResponse of each request, Errors.NOT_CONTROLLER; KIP-590.
 
 use kavka_protocol::messages::*;
-use kavka_protocol::{AnyRequest, AnyResponse, ErrorCode, StrBytes};
+use kavka_protocol::{AnyRequest, AnyResponse, ErrorCode, Request, StrBytes};
+
+/// To be called for every API that goes to the controller when the tables of APIs are made: a failure on the way must
+/// be able to reach who asked, and an empty answer would say that all went well.
+pub fn assert_refusable<R: Request + Into<AnyRequest>>() {
+    let refusal = refuse(&R::default().into(), ErrorCode::UnknownServerError, None);
+    assert!(
+        refusal.is_some(),
+        "{} goes to the controller, and `refuse` has no answer for it",
+        R::API_KEY.name()
+    );
+}
+
+/// The answer of the controller as the response of the request that was sent.
+pub fn expect_response<R>(response: AnyResponse) -> R::Response
+where
+    R: Request,
+    R::Response: TryFrom<AnyResponse>,
+{
+    match R::Response::try_from(response) {
+        Ok(response) => response,
+        // The controller's core, or the client that decoded the answer, mixed up two APIs: our bug.
+        Err(_) => panic!("{} was answered with another response", R::API_KEY.name()),
+    }
+}
 
 /// `request` refused with a code; `message` goes where the API has room for one.
 pub fn refuse(
@@ -239,5 +263,23 @@ pub fn is_not_controller(response: &AnyResponse) -> bool {
         AnyResponse::UpdateFeatures(response) => not_controller(response.error_code),
         AnyResponse::ControllerRegistration(response) => not_controller(response.error_code),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "Metadata goes to the controller, and `refuse` has no answer for it")]
+    fn an_api_without_a_refusal_gets_no_row() {
+        assert_refusable::<MetadataRequest>();
+    }
+
+    #[test]
+    #[should_panic(expected = "CreateTopics was answered with another response")]
+    fn another_response_is_no_empty_success() {
+        let response = AnyResponse::DeleteTopics(DeleteTopicsResponse::default());
+        expect_response::<CreateTopicsRequest>(response);
     }
 }
