@@ -1,5 +1,5 @@
 //! The active controller's task: one request at a time through the core, its records through the quorum, its answer on
-//! commit. Requests that arrive while a batch is on its way share the next batch.
+//! commit. Requests that arrive while a batch is on its way share the next batch. What nodes need to live goes first.
 //! Not here: decisions, the log, finding the active controller.
 //! One task; owns `Soft` and the image with the records in flight, and drops both on losing leadership.
 //! Kafka: QuorumController (its event queue, deferredEventQueue, claim and renounce); KIP-500, KIP-631.
@@ -76,6 +76,8 @@ pub struct ShellSettings {
 #[derive(Clone)]
 pub struct ControllerHandle {
     commands: mpsc::Sender<Command>,
+    /// Heartbeats and the like: a flood of clients' requests must neither end sessions nor hold up a stop.
+    vital: mpsc::Sender<Command>,
     active: watch::Receiver<Option<LeaderEpoch>>,
     quorum: Arc<dyn MetadataQuorum>,
     connections: Arc<BrokerConnections>,
@@ -89,9 +91,11 @@ impl ControllerHandle {
         clock: Arc<dyn Clock>,
     ) -> ControllerHandle {
         let (commands, queue) = mpsc::channel(QUEUE_MAX);
+        let (vital, vital_queue) = mpsc::channel(QUEUE_MAX);
         let (active_sender, active) = watch::channel(None);
         let handle = ControllerHandle {
             commands,
+            vital,
             active,
             quorum: Arc::clone(&quorum),
             connections: Arc::default(),
@@ -104,6 +108,8 @@ impl ControllerHandle {
             quorum,
             clock,
             queue,
+            vital_queue,
+            ticked_at_ms: i64::MIN,
             active_sender,
             active: None,
         };
@@ -124,13 +130,17 @@ impl ControllerHandle {
         request: AnyRequest,
     ) -> Result<Handled, ControllerError> {
         let (reply, answer) = oneshot::channel();
+        let lane = if is_vital(&request) {
+            &self.vital
+        } else {
+            &self.commands
+        };
         let command = Command::Request {
             api_version,
             request: Box::new(request),
             reply,
         };
-        self.commands
-            .send(command)
+        lane.send(command)
             .await
             .map_err(|_| ControllerError::Stopped)?;
         answer.await.unwrap_or(Err(ControllerError::Stopped))
@@ -139,7 +149,7 @@ impl ControllerHandle {
     /// Takes a broker out at once, because its process is known to be gone.
     pub async fn fence(&self, broker_id: NodeId, broker_epoch: BrokerEpoch) {
         let _ = self
-            .commands
+            .vital
             .send(Command::Fence {
                 broker_id,
                 broker_epoch,
@@ -207,6 +217,19 @@ impl ControllerHandle {
     }
 }
 
+/// What a node needs to be, and stay, a part of the cluster. Nobody sends much of it.
+fn is_vital(request: &AnyRequest) -> bool {
+    matches!(
+        request,
+        AnyRequest::BrokerRegistration(_)
+            | AnyRequest::BrokerHeartbeat(_)
+            | AnyRequest::AlterPartition(_)
+            | AnyRequest::AllocateProducerIds(_)
+            | AnyRequest::AssignReplicasToDirs(_)
+            | AnyRequest::ControllerRegistration(_)
+    )
+}
+
 /// An answer that waits for a commit.
 struct Parked {
     /// Where everything ends that was decided up to this request: its own records, and those of ticks before it.
@@ -237,6 +260,8 @@ struct Shell {
     leader: watch::Receiver<QuorumLeader>,
     high_watermark: watch::Receiver<Offset>,
     queue: mpsc::Receiver<Command>,
+    vital_queue: mpsc::Receiver<Command>,
+    ticked_at_ms: i64,
     active_sender: watch::Sender<Option<LeaderEpoch>>,
     active: Option<Active>,
 }
@@ -271,16 +296,16 @@ impl Shell {
 
     async fn next_event(&mut self) -> Event {
         let leads = self.leads();
-        let deadline = match &self.active {
-            Some(active) => self
-                .core
-                .next_deadline_ms(&active.image, &active.soft)
-                .map_or(IDLE, |deadline_ms| {
-                    let wait_ms = deadline_ms.saturating_sub(self.clock.monotonic_ms());
-                    Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
-                }),
-            None => IDLE,
-        };
+        let now_ms = self.clock.monotonic_ms();
+        let wait_ms = self.active.as_ref().and_then(|active| {
+            let deadline_ms = self.core.next_deadline_ms(&active.image, &active.soft)?;
+            Some(deadline_ms.saturating_sub(now_ms))
+        });
+        // A queue that never empties does not keep the clock from ticking; a tick each millisecond is enough.
+        let due = wait_ms.is_some_and(|wait_ms| wait_ms <= 0) && now_ms > self.ticked_at_ms;
+        let deadline = wait_ms.map_or(IDLE, |wait_ms| {
+            Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
+        });
         let waits_for_log = self.active.is_none() && leads;
         let commit = self
             .active
@@ -295,6 +320,8 @@ impl Shell {
             },
             result = async { commit.expect("guarded").await }, if on_the_way => Event::Committed(result),
             _ = self.high_watermark.changed(), if waits_for_log => Event::CaughtUp,
+            Some(command) = self.vital_queue.recv() => Event::Command(Some(command)),
+            () = std::future::ready(()), if due => Event::Deadline,
             command = self.queue.recv() => Event::Command(command),
             () = tokio::time::sleep(deadline) => Event::Deadline,
         }
@@ -507,6 +534,7 @@ impl Shell {
     }
 
     fn tick(&mut self) {
+        self.ticked_at_ms = self.clock.monotonic_ms();
         // Each call does one thing, so that every decision sees the one before.
         loop {
             let Some(next_offset) = self.active.as_ref().map(|active| active.next_offset) else {

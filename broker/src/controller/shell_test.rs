@@ -219,3 +219,38 @@ async fn many_requests_at_once_share_batches_and_each_is_decided_once() {
     assert_eq!(node.cache.image().topics.iter().count(), 30);
     node.quorum.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_flood_of_requests_does_not_hold_up_heartbeats() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = start(dir.path()).await;
+    let epoch = node.join(1).await;
+    let refused = || {
+        node.channel.call(CreateTopicsRequest {
+            topics: vec![create_topics_request::CreatableTopic {
+                name: "not a name".into(),
+                num_partitions: 1,
+                replication_factor: 1,
+                ..Default::default()
+            }],
+            ..Default::default()
+        })
+    };
+    // More than the queue holds; the rest waits for room in it, and nobody takes the answers.
+    let mut flood: Vec<_> = (0..3_000).map(|_| Box::pin(refused())).collect();
+    for request in &mut flood {
+        assert!(futures::poll!(request.as_mut()).is_pending());
+    }
+    let beat = node.channel.call(BrokerHeartbeatRequest {
+        broker_id: 1,
+        broker_epoch: epoch,
+        current_metadata_offset: epoch,
+        want_shut_down: true,
+        ..Default::default()
+    });
+    let beat = tokio::time::timeout(PATIENCE, beat).await;
+    let beat = beat.expect("it waits behind the flood").unwrap();
+    assert_eq!(ErrorCode::from(beat.error_code), ErrorCode::None);
+    let answered = futures::future::join_all(flood).await;
+    assert!(answered.iter().all(Result::is_ok));
+}
