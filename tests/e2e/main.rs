@@ -16,6 +16,8 @@ mod full_disk;
 #[cfg(feature = "rdkafka")]
 mod load;
 #[cfg(feature = "rdkafka")]
+mod output;
+#[cfg(feature = "rdkafka")]
 mod replication;
 #[cfg(feature = "rdkafka")]
 mod stop;

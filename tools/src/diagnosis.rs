@@ -1,41 +1,59 @@
 //! What answers at the addresses of `--bootstrap-server`, for the person whose tool could not connect.
-//! Not here: the probe's bytes (kavka-client). Runs once, after a failure, and never takes more than a few seconds.
+//! Not here: the probe's bytes (kavka-client). Runs once, after a failure or while a tool waits, and takes a few seconds at
+//! most.
 //! Kafka: no counterpart; its tools say that they timed out.
 
 use crate::output;
-use kavka_client::{BrokerAddress, probe};
+use kavka_client::{BrokerAddress, ClientConfig, ClientError, Connection, probe};
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1000);
+/// A broker that is only slow gets so long to say that it is one.
+const ANSWER_TIMEOUT_MS: u64 = 1500;
 const ADDRESSES_MAX: usize = 3;
 
-/// One line on standard error for each address.
+/// As `look`, where no runtime is at hand.
 pub fn explain(servers: &str, option: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    if let Ok(runtime) = runtime {
+        runtime.block_on(look(servers, option));
+    }
+}
+
+/// One line on standard error for each address that is not a broker's; whether there was one.
+pub async fn look(servers: &str, option: &str) -> bool {
+    let mut told = false;
     for server in servers
         .split(',')
         .map(str::trim)
         .filter(|s| !s.is_empty())
         .take(ADDRESSES_MAX)
     {
-        if let Some(text) = identify(server) {
+        if let Some(text) = identify(server).await {
             output::hint(&format!("{server} {text} (--{option})"));
+            told = true;
         }
     }
+    told
 }
 
-/// The end of a sentence that begins with the address.
-fn identify(server: &str) -> Option<String> {
-    let addresses: Vec<_> = match server.to_socket_addrs() {
+/// The end of a sentence that begins with the address; `None` for a broker.
+async fn identify(server: &str) -> Option<String> {
+    let addresses: Vec<_> = match lookup_host(server).await {
         Ok(addresses) => addresses.collect(),
         Err(e) => return Some(format!("cannot be resolved: {e}")),
     };
     let mut last = None;
     for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(_) => return Some(probe(server)),
-            Err(e) => last = Some(e),
+        match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+            Ok(Ok(_)) => return speaker(server).await,
+            Ok(Err(e)) => last = Some(e),
+            Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
         }
     }
     Some(match last {
@@ -50,18 +68,61 @@ fn identify(server: &str) -> Option<String> {
     })
 }
 
-/// What speaks at an address that accepts connections.
-fn probe(server: &str) -> String {
-    let unknown =
-        || "accepts connections, but does not answer as a Kafka broker in plain text".to_owned();
+/// What speaks at an address that accepts connections; `None` for a broker.
+async fn speaker(server: &str) -> Option<String> {
+    let unknown = "accepts connections, but does not answer as a Kafka broker in plain text";
     let Ok(address) = server.parse::<BrokerAddress>() else {
-        return unknown();
+        return Some(unknown.into());
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime
-        .ok()
-        .and_then(|runtime| runtime.block_on(probe::identify(&address)))
-        .unwrap_or_else(unknown)
+    let config = ClientConfig {
+        request_timeout_ms: ANSWER_TIMEOUT_MS,
+        connect_timeout_ms: ANSWER_TIMEOUT_MS,
+        ..ClientConfig::default()
+    };
+    match Connection::connect(&address, &config).await {
+        Ok(_) => None,
+        Err(ClientError::NotKafka { what, .. }) => Some(what),
+        Err(_) => Some(
+            probe::identify(&address)
+                .await
+                .unwrap_or_else(|| unknown.into()),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// A server that says `answer` to whatever it hears.
+    async fn server(answer: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    if stream.read(&mut [0; 64]).await.is_ok_and(|n| n > 0) {
+                        let _ = stream.write_all(answer).await;
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn what_is_no_broker_is_named() {
+        // A fatal alert, as a TLS port answers to plain text.
+        let tls = server(&[0x15, 0x03, 0x03, 0, 2, 2, 50]).await;
+        assert!(identify(&tls).await.unwrap().contains("TLS"));
+        let http = server(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        assert!(identify(&http).await.unwrap().contains("HTTP"));
+        let gone = {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            listener.local_addr().unwrap().to_string()
+        };
+        assert!(identify(&gone).await.unwrap().contains("nothing listens"));
+    }
 }

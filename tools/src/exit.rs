@@ -4,6 +4,8 @@
 
 use crate::args::{self, Options};
 use crate::output;
+use kavka_client::ClientError;
+use kavka_protocol::ErrorCode;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -18,6 +20,32 @@ pub enum Strict {
     Unreachable = 3,
     /// The cluster knows us, or does not, and refuses.
     Denied = 4,
+}
+
+impl Strict {
+    /// The status for a call that failed.
+    pub fn of(error: &ClientError) -> Strict {
+        match error {
+            ClientError::Refused { code, .. } => match code {
+                ErrorCode::TopicAuthorizationFailed
+                | ErrorCode::GroupAuthorizationFailed
+                | ErrorCode::ClusterAuthorizationFailed
+                | ErrorCode::TransactionalIdAuthorizationFailed
+                | ErrorCode::DelegationTokenAuthorizationFailed
+                | ErrorCode::SaslAuthenticationFailed => Strict::Denied,
+                _ => Strict::Failed,
+            },
+            ClientError::Connect { .. }
+            | ClientError::NotKafka { .. }
+            | ClientError::Lost { .. }
+            | ClientError::NoBroker { .. }
+            | ClientError::TimedOut { .. } => Strict::Unreachable,
+            ClientError::UnsupportedApi { .. }
+            | ClientError::BadAnswer { .. }
+            | ClientError::Unsendable(_)
+            | ClientError::Config(_) => Strict::Failed,
+        }
+    }
 }
 
 impl From<Strict> for ExitCode {

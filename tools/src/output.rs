@@ -4,11 +4,43 @@
 
 use kavka_common::clock::{Clock, SystemClock};
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::OnceLock;
 
-/// Text on standard output, at once. Whether anybody still reads is the caller's business only where it matters.
+/// The first failure of standard output other than a closed pipe. A tool finishes what it was asked to do, and then
+/// does not claim that all went well.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Text on standard output, at once. Whether anybody still reads is the caller's business only where it matters; what
+/// could not be written for another reason shows in the exit status, see [`checked`].
 pub fn print(text: &str) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(e) = written {
+        note_failure(&e);
+    }
+}
+
+/// Remembers that standard output failed; true when that is more than a reader who went away.
+pub fn note_failure(error: &io::Error) -> bool {
+    let lost = error.kind() != io::ErrorKind::BrokenPipe;
+    if lost {
+        let _ = LOST.set(error.to_string());
+    }
+    lost
+}
+
+/// The last step of every program: says that output was lost, and makes the status a failure.
+pub fn checked(status: ExitCode) -> ExitCode {
+    match LOST.get() {
+        None => status,
+        Some(why) => {
+            error(&format!(
+                "Standard output could not be written: {why}. The output is incomplete.\n"
+            ));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Text on standard error, at once.

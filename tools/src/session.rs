@@ -3,6 +3,7 @@
 //! Not here: the calls (kavka-client), a tool's own words. Nothing is started before the arguments are known to be good.
 //! Runs on the main thread; the runtime has no threads of its own. Kafka: KafkaAdminClient.createInternal, ClientUtils.
 
+use crate::diagnosis;
 use crate::exit::Stop;
 use crate::files;
 use crate::java::Exception;
@@ -23,6 +24,8 @@ pub struct Session {
     servers: String,
     /// The option that named the servers, for messages.
     option: &'static str,
+    /// What answers at the servers has been said.
+    explained: bool,
 }
 
 /// Why there is no session: `exception` is the outer one, as Java nests them.
@@ -80,37 +83,45 @@ impl Session {
             cluster: Cluster::new(addresses, config),
             servers: servers.to_owned(),
             option,
+            explained: false,
         })
     }
 
-    /// Runs calls, and says on a terminal that they take long.
+    /// Runs calls. While they take long, says who does not answer, and on a terminal that it waits: a script's log should
+    /// tell a wrong port from a slow cluster, too.
     pub fn run<T>(&mut self, calls: impl AsyncFnOnce(&mut Cluster) -> T) -> T {
         let Session {
             runtime,
             cluster,
             servers,
             option,
+            explained,
         } = self;
         let patience = cluster.config().api_timeout_ms / 1000;
         runtime.block_on(async {
-            let calls = calls(cluster);
-            if !io::stderr().is_terminal() {
-                return calls.await;
-            }
-            let mut calls = std::pin::pin!(calls);
+            let mut calls = std::pin::pin!(calls(cluster));
             tokio::select! {
                 result = &mut calls => return result,
                 () = tokio::time::sleep(NOTICE_AFTER) => {}
             }
-            output::error(&format!(
-                "Waiting for an answer from {servers} (--{option}); giving up after {patience} s. Ctrl-C stops.\n"
-            ));
+            if io::stderr().is_terminal() {
+                output::error(&format!(
+                    "Waiting for an answer from {servers} (--{option}); giving up after {patience} s. Ctrl-C stops.\n"
+                ));
+            }
+            tokio::select! {
+                result = &mut calls => return result,
+                told = diagnosis::look(servers, option) => *explained = told,
+            }
             calls.await
         })
     }
 
     /// On standard error, what Java's message for this failure leaves unsaid.
     pub fn explain(&self, error: &ClientError) {
+        if self.explained && matches!(error, ClientError::NoBroker { .. }) {
+            return;
+        }
         if let Some(text) = explanation(error) {
             output::hint(&format!("{text} (--{} {})", self.option, self.servers));
         }

@@ -6,5 +6,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    kavka_tools::console_consumer::main(std::env::args_os())
+    kavka_tools::output::checked(kavka_tools::console_consumer::main(std::env::args_os()))
 }

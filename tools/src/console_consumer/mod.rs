@@ -83,8 +83,8 @@ enum End {
     Complete,
     /// A signal came; the status that goes with it.
     Interrupted(u8),
-    /// Nobody reads standard output any more.
-    PipeClosed,
+    /// Nobody reads standard output any more, or it cannot be written, which `output::checked` tells.
+    OutputClosed,
     /// Kafka's tool logs these and ends with status 0.
     Terminated(JavaError),
     /// A failure while printing.
@@ -121,8 +121,12 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
     };
     let end = session.start_and_consume()?;
     let count = session.count;
-    // Where it fails the reader went away, and there is nobody to tell.
-    let _ = session.output.flush(&consumer);
+    // After a failure a part of the buffer may be written already.
+    if !matches!(end, End::OutputClosed)
+        && let Err(e) = session.output.flush(&consumer)
+    {
+        output::note_failure(&e);
+    }
     if let End::Terminated(error) = &end {
         output::log_with(
             Level::Error,
@@ -139,7 +143,7 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
     }
     output::error(&format!("Processed a total of {count} messages\n"));
     Ok(match end {
-        End::Complete | End::PipeClosed => ExitCode::SUCCESS,
+        End::Complete | End::OutputClosed => ExitCode::SUCCESS,
         End::Terminated(_) if !configuration.strict => ExitCode::SUCCESS,
         End::Terminated(error) if error.is_denial() || printer.denied() => Strict::Denied.into(),
         End::Terminated(_) if !heard => Strict::Unreachable.into(),
@@ -280,8 +284,9 @@ impl Session<'_> {
             let mut polled = self.consumer.poll(Duration::ZERO);
             if matches!(polled, Ok(None)) {
                 // About to wait: what is printed so far has to be seen.
-                if self.output.flush(self.consumer).is_err() {
-                    return End::PipeClosed;
+                if let Err(e) = self.output.flush(self.consumer) {
+                    output::note_failure(&e);
+                    return End::OutputClosed;
                 }
                 let now_ms = self.clock.monotonic_ms();
                 if plan.over(self.clock.wall_ms()) {
@@ -356,9 +361,10 @@ impl Session<'_> {
         }
         self.consumer.printing(record);
         if self.output.buffer.len() >= OUTPUT_BUFFER_BYTES
-            && self.output.flush(self.consumer).is_err()
+            && let Err(e) = self.output.flush(self.consumer)
         {
-            return Some(End::PipeClosed);
+            output::note_failure(&e);
+            return Some(End::OutputClosed);
         }
         None
     }

@@ -15,7 +15,7 @@ mod resetting;
 mod times;
 
 use crate::args::Parsed;
-use crate::exit::Stop;
+use crate::exit::{Stop, Strict, is_strict};
 use crate::java::{Exception, hash_map_order};
 use crate::json::{self, Format};
 use crate::output;
@@ -38,43 +38,66 @@ use std::process::ExitCode;
 const EXECUTION: &str = "java.util.concurrent.ExecutionException";
 const RUNTIME: &str = "java.lang.RuntimeException";
 
+/// How a run tells how it went.
+#[derive(Clone, Copy)]
+struct Manner {
+    format: Format,
+    strict: bool,
+}
+
 pub fn main<I: IntoIterator<Item = OsString>>(arguments: I) -> ExitCode {
-    let parsed = match options::parse(arguments.into_iter().skip(1)) {
+    let arguments: Vec<OsString> = arguments.into_iter().skip(1).collect();
+    let mut manner = Manner {
+        format: Format::Text,
+        strict: is_strict(&arguments),
+    };
+    let parsed = match options::parse(arguments) {
         Ok(parsed) => parsed,
-        Err(Refusal::Stop(stop)) => return stop.report(&options::OPTIONS),
+        Err(Refusal::Stop(stop)) => return stop.report_as(&options::OPTIONS, manner.strict),
         Err(Refusal::Uncaught(exception)) => {
             output::error(&format!(
                 "Exception in thread \"main\" {}\n",
                 exception.trace()
             ));
-            return ExitCode::FAILURE;
+            return if manner.strict {
+                Strict::Usage.into()
+            } else {
+                ExitCode::FAILURE
+            };
         }
     };
     if let Some(text) = parsed.last("validate-regex") {
-        output::print(&match regex::fault(text) {
+        let fault = regex::fault(text);
+        output::print(&match &fault {
             None => format!("The regular expression `{text}` is valid.\n"),
             Some(fault) => format!("The regular expression `{text}` is invalid: {fault}.\n"),
         });
-        return ExitCode::SUCCESS;
+        return if fault.is_some() && manner.strict {
+            Strict::Failed.into()
+        } else {
+            ExitCode::SUCCESS
+        };
     }
     let plan = match Plan::of(&parsed, SystemClock::new().wall_ms()) {
         Ok(plan) => plan,
-        Err(failure) => return report(&failure, Format::Text),
+        Err(failure) => return report(&failure, manner, Strict::Failed),
     };
+    manner.format = plan.format;
     let mut session = match open(&parsed, &plan) {
         Ok(session) => session,
-        Err(failure) => return report(&failure, plan.format),
+        Err(failure) => return report(&failure, manner, Strict::Failed),
     };
     match session.run(async |cluster| run(cluster, &plan).await) {
-        Ok(done) => status(done, plan.format),
-        Err(Trouble::Told(failure)) => report(&failure, plan.format),
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => undone(manner, Strict::Failed),
+        Err(Trouble::Told(failure)) => report(&failure, manner, Strict::Failed),
         Err(Trouble::Client(error)) => {
-            let code = report(&failed(EXECUTION, &error), plan.format);
+            let code = report(&failed(EXECUTION, &error), manner, Strict::of(&error));
             session.explain(&error);
             code
         }
         Err(Trouble::Both(failure, error)) => {
-            let code = report(&failure, plan.format);
+            let code = report(&failure, manner, Strict::of(&error));
             session.explain(&error);
             code
         }
@@ -128,25 +151,27 @@ fn failed(outer: &str, error: &ClientError) -> Failure {
 
 /// Java's tool reports nearly everything on standard output and ends with 0; with `--output` that would be neither
 /// data nor success.
-fn report(failure: &Failure, format: Format) -> ExitCode {
+fn report(failure: &Failure, manner: Manner, status: Strict) -> ExitCode {
     if failure.is_usage() {
-        return Stop::Usage(failure.message().to_owned()).report(&options::OPTIONS);
+        return Stop::Usage(failure.message().to_owned())
+            .report_as(&options::OPTIONS, manner.strict);
     }
     complain(
         &format!(
             "Executing consumer group command failed due to {}",
             failure.message()
         ),
-        format,
+        manner.format,
     );
     output::error(&format!("{}\n", failure.trace()));
-    status(false, format)
+    undone(manner, status)
 }
 
-fn status(done: bool, format: Format) -> ExitCode {
-    match (done, format) {
-        (true, _) | (false, Format::Text) => ExitCode::SUCCESS,
-        (false, Format::Table | Format::Json) => ExitCode::FAILURE,
+fn undone(manner: Manner, status: Strict) -> ExitCode {
+    match manner.format {
+        _ if manner.strict => status.into(),
+        Format::Text => ExitCode::SUCCESS,
+        Format::Table | Format::Json => ExitCode::FAILURE,
     }
 }
 
@@ -268,6 +293,9 @@ async fn show(
         described.push((group, rows));
     }
     described.sort_by(|(a, _), (b, _)| a.group_id.cmp(&b.group_id));
+    let all_alive = !described
+        .iter()
+        .any(|(group, _)| matches!(State::parse(&group.state), State::Dead));
     match format {
         Format::Json => output::print(&json::document(&describe::document(&described))),
         Format::Table => output::print(&match view {
@@ -289,7 +317,7 @@ async fn show(
             }
         }
     }
-    Ok(true)
+    Ok(all_alive)
 }
 
 /// What is to be said of a group's state; `false` when there is nothing else to show.

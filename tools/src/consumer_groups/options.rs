@@ -133,6 +133,10 @@ const SPECS: &[Spec] = &[
         "Say whether a regular expression can be subscribed to (RE2's syntax).",
     ),
     json::OUTPUT,
+    flag(
+        &["strict"],
+        "Exit with 1 when something that was asked for was not done, 2 for a wrong command line, 3 when no broker answers, 4 when access is denied.",
+    ),
     flag(&["help"], "Print this."),
     flag(
         &["version"],
