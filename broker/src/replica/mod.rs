@@ -49,3 +49,7 @@ mod spoilt_vfs;
 #[cfg(test)]
 #[path = "cold_read_test.rs"]
 mod cold_read_test;
+
+#[cfg(test)]
+#[path = "follow_test.rs"]
+mod follow_test;

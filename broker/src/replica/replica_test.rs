@@ -28,7 +28,7 @@ pub(super) struct Broker {
 }
 
 impl Broker {
-    async fn start(dir: &Path) -> Broker {
+    pub(super) async fn start(dir: &Path) -> Broker {
         Broker::start_on(Arc::new(RealVfs), dir).await
     }
 
