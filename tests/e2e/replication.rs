@@ -3,6 +3,11 @@
 //! Kafka: replication_test.py; KIP-101, KIP-497.
 
 use crate::{consume, text};
+use kavka_client::{BrokerAddress, ClientConfig, Connection};
+use kavka_common::Uuid;
+use kavka_protocol::messages::FetchRequest;
+use kavka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kavka_protocol::messages::fetch_response::PartitionData;
 use kavka_testkit::{Broker, Sandbox, Server, eventually, free_port};
 use std::path::Path;
 
@@ -199,4 +204,100 @@ fn too_few_in_sync_replicas_refuse_acks_all() {
         consume(&sandbox, &bootstrap, TOPIC, 1),
         "acknowledged by both\n"
     );
+}
+
+/// Fetches partition 0 from its beginning as a consumer in `rack`.
+async fn fetch_in_rack(broker: &Broker, topic_id: Uuid, rack: &str) -> PartitionData {
+    let address = BrokerAddress::new("localhost", broker.port);
+    let mut connection = Connection::connect(&address, &ClientConfig::default())
+        .await
+        .expect("a connection");
+    let request = FetchRequest {
+        max_wait_ms: 1000,
+        min_bytes: 1,
+        max_bytes: 1 << 20,
+        topics: vec![FetchTopic {
+            topic_id,
+            partitions: vec![FetchPartition {
+                partition: 0,
+                fetch_offset: 0,
+                partition_max_bytes: 1 << 20,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        rack_id: rack.into(),
+        ..Default::default()
+    };
+    let response = connection.call(&request).await.expect("an answer");
+    assert_eq!(response.error_code, 0);
+    response.responses[0].partitions[0].clone()
+}
+
+#[test]
+fn a_consumer_is_sent_to_the_follower_in_its_rack() {
+    let sandbox = Sandbox::new();
+    let quorum_port = free_port();
+    let brokers: Vec<Broker> = (0..2)
+        .map(|id| {
+            Broker::of_zookeeper(&sandbox, &format!("data-{id}"), quorum_port)
+                .with("broker.id", id.to_string())
+                .with("broker.rack", format!("rack-{id}"))
+                .with(
+                    "replica.selector.class",
+                    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+                )
+        })
+        .collect();
+    let _quorum = start_quorum(&sandbox, quorum_port);
+    let _servers: Vec<Server> = brokers.iter().map(|b| b.start(&sandbox)).collect();
+    let bootstrap = brokers[0].bootstrap();
+    let create = [
+        "--create",
+        "--topic",
+        TOPIC,
+        "--replication-factor",
+        "2",
+        "--bootstrap-server",
+        &bootstrap,
+    ];
+    sandbox.tool("kafka-topics", &create).success();
+    produce_to_all(&sandbox, &bootstrap, "read nearby\n");
+    let leader = described(&sandbox, &bootstrap).leader;
+    let follower = 1 - leader;
+    let arguments = [
+        "--describe",
+        "--topic",
+        TOPIC,
+        "--bootstrap-server",
+        &bootstrap,
+    ];
+    let text = sandbox.tool("kafka-topics", &arguments).success();
+    let topic_id = text.split("TopicId: ").nth(1).expect("an id");
+    let topic_id: Uuid = topic_id
+        .split('\t')
+        .next()
+        .and_then(|id| id.trim().parse().ok())
+        .expect("a topic id");
+
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let rack = |id: usize| format!("rack-{id}");
+        let sent = fetch_in_rack(&brokers[leader], topic_id, &rack(follower)).await;
+        assert_eq!(sent.preferred_read_replica, follower as i32);
+        assert!(sent.records.is_none_or(|records| records.is_empty()));
+        for (broker, rack) in [
+            (leader, rack(leader)),
+            (leader, "elsewhere".to_owned()),
+            (leader, String::new()),
+            (follower, rack(follower)),
+        ] {
+            let served = fetch_in_rack(&brokers[broker], topic_id, &rack).await;
+            assert_eq!((served.error_code, served.preferred_read_replica), (0, -1));
+            assert!(
+                !served.records.expect("records").is_empty(),
+                "{broker} {rack}"
+            );
+        }
+    });
 }

@@ -36,6 +36,11 @@ pub fn handle(
     request: FetchRequest,
 ) -> Pending {
     let params = params(replicas, context.api_version, &request);
+    // a follower knows where its leader is, and older consumers do not know of other replicas
+    let rack = match params.replica {
+        None if !params.leader_only => request.rack_id.clone(),
+        _ => StrBytes::new(),
+    };
     let session = session_request(context.api_version, request, params.replica.is_some());
     let session_id = session.session_id;
     let fetched = match replicas.begin_fetch(session) {
@@ -46,12 +51,17 @@ pub fn handle(
     let late = context.clone();
     context.later(async move {
         let partitions = resolve(&replicas, &fetched);
-        let results = fetch(&params, &partitions).await;
-        let outcomes: Vec<PartitionOutcome> = results.iter().map(outcome).collect();
+        let preferred = preferred_replicas(&replicas, &partitions, &rack, &late.listener.name);
+        let results = fetch_here(&params, partitions, &preferred).await;
+        let outcomes: Vec<PartitionOutcome> = results
+            .iter()
+            .zip(&preferred)
+            .map(|(result, preferred)| outcome(result, *preferred))
+            .collect();
         match replicas.complete_fetch(&fetched, &outcomes) {
             Ok((session_id, include)) => FetchResponse {
                 session_id,
-                ..respond(&replicas, &late, &fetched, results, &include)
+                ..respond(&replicas, &late, &fetched, results, &preferred, &include)
             },
             Err(e) => session_error(e, session_id),
         }
@@ -157,12 +167,62 @@ fn resolve(replicas: &ReplicaManager, fetched: &FetchContext) -> Vec<FetchPartit
         .collect()
 }
 
-fn outcome(result: &FetchResult) -> PartitionOutcome {
+/// Where a consumer should read each partition instead; nowhere for most.
+fn preferred_replicas(
+    replicas: &ReplicaManager,
+    partitions: &[FetchPartition],
+    rack: &str,
+    listener: &str,
+) -> Vec<Option<NodeId>> {
+    if rack.is_empty() {
+        return vec![None; partitions.len()];
+    }
+    partitions
+        .iter()
+        .map(|p| {
+            let partition = p.partition.as_ref().ok()?;
+            replicas.closest_replica(partition, p.fetch_offset, rack, listener)
+        })
+        .collect()
+}
+
+/// Reads what is to be read here; who is sent elsewhere is told so at once.
+async fn fetch_here(
+    params: &FetchParams,
+    partitions: Vec<FetchPartition>,
+    preferred: &[Option<NodeId>],
+) -> Vec<FetchResult> {
+    if preferred.iter().all(Option::is_none) {
+        return fetch(params, &partitions).await;
+    }
+    let at_once = FetchParams {
+        max_wait_ms: 0,
+        ..*params
+    };
+    let mut here = Vec::new();
+    let mut results: Vec<Option<FetchResult>> = Vec::with_capacity(partitions.len());
+    for (p, preferred) in partitions.into_iter().zip(preferred) {
+        results.push(preferred.map(|_| {
+            let partition = p.partition.clone()?;
+            partition.offsets(p.current_leader_epoch)
+        }));
+        if preferred.is_none() {
+            here.push(p);
+        }
+    }
+    let mut read = fetch(&at_once, &here).await.into_iter();
+    results
+        .into_iter()
+        .filter_map(|result| result.or_else(|| read.next()))
+        .collect()
+}
+
+fn outcome(result: &FetchResult, preferred: Option<NodeId>) -> PartitionOutcome {
     match result {
         Ok(read) => PartitionOutcome {
             records_bytes: read.records_bytes(),
             is_error: false,
-            is_notice: read.diverging.is_some(),
+            is_notice: read.diverging.is_some() || preferred.is_some(),
             high_watermark: read.high_watermark,
             log_start_offset: read.log_start_offset,
         },
@@ -181,11 +241,13 @@ fn respond(
     context: &RequestContext,
     fetched: &FetchContext,
     results: Vec<FetchResult>,
+    preferred: &[Option<NodeId>],
     include: &[bool],
 ) -> FetchResponse {
     let mut response = FetchResponse::default();
     let mut last_topic: Option<&SessionTopic> = None;
-    for ((p, result), include) in fetched.partitions.iter().zip(results).zip(include) {
+    let answers = results.into_iter().zip(preferred).zip(include);
+    for (p, ((result, preferred), include)) in fetched.partitions.iter().zip(answers) {
         if !include {
             continue;
         }
@@ -199,7 +261,10 @@ fn respond(
             last_topic = Some(&p.topic);
         }
         let data = match result {
-            Ok(read) => partition_data(p.partition, read),
+            Ok(read) => PartitionData {
+                preferred_read_replica: preferred.map_or(-1, NodeId::get),
+                ..partition_data(p.partition, read)
+            },
             Err(e) => refused(replicas, context, p, &e, &mut response.node_endpoints),
         };
         if let Some(topic) = response.responses.last_mut() {

@@ -6,6 +6,7 @@
 pub mod alter_partition;
 pub mod append;
 pub mod apply;
+pub mod closest;
 pub mod error;
 pub mod fetch;
 pub mod fetcher;
@@ -21,6 +22,7 @@ pub mod settings;
 mod shelf;
 
 pub use append::{Acks, InDoubt, acknowledged};
+pub use closest::ReplicaSelector;
 pub use error::ReplicaError;
 pub use fetch::{FetchParams, FetchPartition, FetchResult, fetch};
 pub use fetcher::{FetcherSettings, Fetchers};

@@ -30,7 +30,7 @@ pub use isr::{IsrAnswer, IsrProposal};
 pub use read::{
     BegunRead, FetchIsolation, FetchingReplica, PartitionRead, PendingRead, ReadRequest,
 };
-pub use view::{PartitionView, ViewedRole};
+pub use view::{FollowerView, PartitionView, ViewedRole};
 
 /// What became of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! Pure data; a partition's settings are replaced as a whole when its topic's configuration changes.
 //! Kafka: LogConfig, ReplicationConfigs, ServerLogConfigs.
 
+use crate::replica::closest::ReplicaSelector;
 use kavka_common::TopicPartition;
 use kavka_config::topic as config;
 use kavka_config::topic::{CompressionType, TopicConfig};
@@ -134,6 +135,8 @@ pub struct ReplicaSettings {
     pub fetch_max_bytes: usize,
     /// `max.incremental.fetch.session.cache.slots`.
     pub fetch_session_slots: usize,
+    /// `replica.selector.class`.
+    pub replica_selector: ReplicaSelector,
 }
 
 impl ReplicaSettings {
@@ -155,6 +158,8 @@ impl ReplicaSettings {
             recovery_threads_per_dir: size("num.recovery.threads.per.data.dir"),
             fetch_max_bytes: size("fetch.max.bytes"),
             fetch_session_slots: size("max.incremental.fetch.session.cache.slots"),
+            // an unknown class has been refused at start
+            replica_selector: ReplicaSelector::from_config(config).unwrap_or_default(),
         }
     }
 }

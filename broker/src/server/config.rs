@@ -8,7 +8,7 @@ use crate::api::auto_create;
 use crate::coordinator::groups;
 use crate::network::NetworkLimits;
 use crate::program::Program;
-use crate::replica::FetcherSettings;
+use crate::replica::{FetcherSettings, ReplicaSelector};
 use crate::start_error::StartError;
 use kavka_config::zookeeper::ZooKeeperConfig;
 use kavka_config::{BrokerConfig, Properties};
@@ -37,6 +37,7 @@ const OTHER_KEYS: &[&str] = &[
     "producer.id.expiration.ms",
     "replica.high.watermark.checkpoint.interval.ms",
     "replica.lag.time.max.ms",
+    ReplicaSelector::KEY,
 ];
 
 /// Topic settings that no part acts on yet: compaction, tiers.
@@ -64,10 +65,14 @@ pub struct ServerConfig {
 impl ServerConfig {
     pub fn read(program: Program, properties: &Properties) -> Result<Self, StartError> {
         match program {
-            Program::KafkaServer => Ok(ServerConfig {
-                broker: Arc::new(BrokerConfig::from_properties(properties)?),
-                zookeeper: None,
-            }),
+            Program::KafkaServer => {
+                let broker = BrokerConfig::from_properties(properties)?;
+                ReplicaSelector::from_config(&broker).map_err(unknown_selector)?;
+                Ok(ServerConfig {
+                    broker: Arc::new(broker),
+                    zookeeper: None,
+                })
+            }
             Program::ZooKeeperServer => {
                 let zookeeper = ZooKeeperConfig::from_properties(properties)?;
                 let my_id = if zookeeper.needs_my_id() {
@@ -137,6 +142,19 @@ impl ServerConfig {
             info!(target: LOGGER, "Accepted, and without effect in this version: {}", unacted.join(", "));
         }
     }
+}
+
+/// Kafka would look for the class; here there are none but its own two.
+fn unknown_selector(class: String) -> StartError {
+    let key = ReplicaSelector::KEY;
+    StartError::thrown(
+        "org.apache.kafka.common.KafkaException",
+        format!("Invalid value {class} for configuration {key}: Class {class} could not be found."),
+    )
+    .with_remedy(format!(
+        "{key} may be one of {}",
+        ReplicaSelector::known_classes().join(", ")
+    ))
 }
 
 /// The number in `<dataDir>/myid`; `None` when there is no such file.

@@ -8,6 +8,7 @@ pub mod fetcher;
 pub mod follower;
 pub mod leader;
 pub mod replica;
+pub mod replica_selector;
 
 pub use fetch_session::{
     FetchContext, FetchSessionCache, FetchSessionError, PartitionOutcome, SessionId,

@@ -101,6 +101,23 @@ impl Partition {
         }
     }
 
+    /// What a read without reading gives: the offsets, for a reader that is sent elsewhere.
+    pub fn offsets(
+        &self,
+        current_leader_epoch: LeaderEpoch,
+    ) -> Result<PartitionRead, ReplicaError> {
+        self.with_log(current_leader_epoch, false, |log, _| {
+            Ok(PartitionRead {
+                region: None,
+                high_watermark: log.high_watermark(),
+                last_stable_offset: log.last_stable_offset(),
+                log_start_offset: log.log_start_offset(),
+                aborted: None,
+                diverging: None,
+            })
+        })
+    }
+
     /// Decides under the lock what a read may see. What is left is to find it in the files: `finish_read`.
     pub fn begin_read(
         &self,

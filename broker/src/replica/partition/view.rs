@@ -36,7 +36,36 @@ pub struct PartitionView {
     pub epochs: Vec<(LeaderEpoch, Offset)>,
 }
 
+/// A follower in sync, as its leader knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowerView {
+    pub broker_id: NodeId,
+    pub log_end_offset: Offset,
+    pub last_caught_up_ms: i64,
+}
+
 impl Partition {
+    /// The followers that could serve a reader at `offset`; `None` when this replica does not lead. Only those in
+    /// sync: a consumer that was sent to one that falls behind would be sent there again and again (KIP-392).
+    pub fn followers_holding(&self, offset: Offset) -> Option<Vec<FollowerView>> {
+        let state = self.state.lock();
+        let Role::Leader(leader) = &state.role else {
+            return None;
+        };
+        let in_sync = leader.registration().isr.iter();
+        let holding = in_sync.filter_map(|broker_id| {
+            let replica = leader.replica(*broker_id)?;
+            let log_end_offset = replica.log_end_offset.filter(|end| *end >= offset)?;
+            replica.log_start_offset.filter(|start| *start <= offset)?;
+            Some(FollowerView {
+                broker_id: *broker_id,
+                log_end_offset,
+                last_caught_up_ms: replica.last_caught_up_ms,
+            })
+        });
+        Some(holding.collect())
+    }
+
     /// The replica as it is now; `None` once its log is closed.
     pub fn view(&self) -> Option<PartitionView> {
         let state = self.state.lock();
