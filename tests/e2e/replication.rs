@@ -5,9 +5,12 @@
 use crate::{consume, text};
 use kavka_client::{BrokerAddress, ClientConfig, Connection};
 use kavka_common::Uuid;
-use kavka_protocol::messages::FetchRequest;
 use kavka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kavka_protocol::messages::fetch_response::PartitionData;
+use kavka_protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
+use kavka_protocol::messages::{FetchRequest, IncrementalAlterConfigsRequest};
 use kavka_testkit::{Broker, Sandbox, Server, eventually, free_port};
 use std::path::Path;
 
@@ -33,10 +36,14 @@ struct Described {
 }
 
 fn described(sandbox: &Sandbox, bootstrap: &str) -> Described {
+    described_topic(sandbox, bootstrap, TOPIC)
+}
+
+fn described_topic(sandbox: &Sandbox, bootstrap: &str, topic: &str) -> Described {
     let arguments = [
         "--describe",
         "--topic",
-        TOPIC,
+        topic,
         "--bootstrap-server",
         bootstrap,
     ];
@@ -300,4 +307,84 @@ fn a_consumer_is_sent_to_the_follower_in_its_rack() {
             );
         }
     });
+}
+
+/// Sets a dynamic setting of all brokers.
+async fn set_for_all_brokers(broker: &Broker, settings: &[(&str, &str)]) {
+    let address = BrokerAddress::new("localhost", broker.port);
+    let mut connection = Connection::connect(&address, &ClientConfig::default())
+        .await
+        .expect("a connection");
+    let request = IncrementalAlterConfigsRequest {
+        resources: vec![AlterConfigsResource {
+            resource_type: BROKER,
+            configs: settings
+                .iter()
+                .map(|(name, value)| AlterableConfig {
+                    name: (*name).into(),
+                    value: Some((*value).into()),
+                    ..Default::default()
+                })
+                .collect(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let response = connection.call(&request).await.expect("an answer");
+    assert_eq!(response.responses[0].error_code, 0, "{response:?}");
+}
+
+const BROKER: i8 = 4;
+
+#[test]
+fn a_throttled_replica_catches_up_at_its_rate() {
+    const RATE: u64 = 1_000_000;
+    let sandbox = Sandbox::new();
+    let quorum_port = free_port();
+    let brokers: Vec<Broker> = (0..2)
+        .map(|id| {
+            Broker::of_zookeeper(&sandbox, &format!("data-{id}"), quorum_port)
+                .with("broker.id", id.to_string())
+        })
+        .collect();
+    let _quorum = start_quorum(&sandbox, quorum_port);
+    let mut servers: Vec<Server> = brokers.iter().map(|b| b.start(&sandbox)).collect();
+    let bootstrap = brokers[0].bootstrap();
+    for side in ["leader", "follower"] {
+        let throttled = format!("{side}.replication.throttled.replicas=*");
+        let topic = format!("{TOPIC}-{side}");
+        let create = [
+            "--create",
+            "--topic",
+            &topic,
+            "--replica-assignment",
+            "0:1",
+            "--config",
+            &throttled,
+            "--bootstrap-server",
+            &bootstrap,
+        ];
+        sandbox.tool("kafka-topics", &create).success();
+        servers[1].kill();
+        let lines = format!("{}\n", "x".repeat(1000)).repeat(5000);
+        let arguments = ["--bootstrap-server", &bootstrap, "--topic", &topic];
+        sandbox
+            .tool_with_input("kafka-console-producer", &arguments, &lines)
+            .success();
+        let rate = RATE.to_string();
+        let key = format!("{side}.replication.throttled.rate");
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(set_for_all_brokers(&brokers[0], &[(&key, &rate)]));
+        servers[1] = brokers[1].start(&sandbox);
+        let begun = std::time::Instant::now();
+        eventually("the throttled one is in sync", || {
+            let seen = described_topic(&sandbox, &bootstrap, &topic);
+            (seen.isr == [0, 1])
+                .then_some(())
+                .ok_or(format!("{seen:?}"))
+        });
+        // five megabytes, but for a second's worth and one answer of a megabyte that the limit did not foresee
+        let took = begun.elapsed();
+        assert!(took.as_millis() >= 2000, "{side}: {took:?}");
+    }
 }

@@ -424,6 +424,8 @@ impl ReplicaManager {
                 dynamic_default: overrides(after.configs.broker_default()),
                 dynamic_broker: overrides(after.configs.broker(self.context.local)),
             }));
+            let now_ms = self.context.clock.monotonic_ms();
+            self.throttles().configure(now_ms, &self.layers.load());
         }
         for partition in self.partitions() {
             let topic = Arc::clone(&partition.topic_partition().topic);

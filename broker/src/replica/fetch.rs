@@ -39,6 +39,23 @@ pub type FetchResult = Result<PartitionRead, ReplicaError>;
 /// Reads until `min_bytes` are there, something has to be told at once, or the wait is over. Results are in the order
 /// of `partitions`.
 pub async fn fetch(params: &FetchParams, partitions: &[FetchPartition]) -> Vec<FetchResult> {
+    let results = fetch_within(params, partitions).await;
+    if params.replica.is_some() {
+        charge(partitions, &results);
+    }
+    results
+}
+
+/// What followers are given counts against the leader's limit, where one holds.
+fn charge(partitions: &[FetchPartition], results: &[FetchResult]) {
+    for (fetch, result) in partitions.iter().zip(results) {
+        if let (Ok(partition), Ok(read)) = (&fetch.partition, result) {
+            partition.charge_leader(read.records_bytes());
+        }
+    }
+}
+
+async fn fetch_within(params: &FetchParams, partitions: &[FetchPartition]) -> Vec<FetchResult> {
     let (results, answer_now) = read_all(params, partitions, None).await;
     if answer_now || params.max_wait_ms <= 0 {
         return results;

@@ -11,6 +11,7 @@ use crate::replica::purgatory::Waiter;
 use crate::replica::recovery::Unclaimed;
 use crate::replica::settings::{ReplicaSettings, TopicSettings};
 use crate::replica::shelf::Shelved;
+use crate::replica::throttle::Throttles;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use kavka_common::{Clock, LeaderEpoch, NodeId, Offset, TopicPartition, Uuid};
@@ -104,6 +105,7 @@ impl ReplicaManager {
                 replica_lag_ms_max: settings.replica_lag_ms_max,
                 clock,
                 proposals,
+                throttles: Arc::new(Throttles::new(settings.replication_quota_window_ms)),
             },
             sessions: Mutex::new(FetchSessionCache::new(settings.fetch_session_slots)),
             settings,
@@ -121,6 +123,11 @@ impl ReplicaManager {
             append_failures: RateLimit::per_second(1),
             proposals: Mutex::new(Some(receiver)),
         })
+    }
+
+    /// The limits on replication.
+    pub fn throttles(&self) -> &Throttles {
+        &self.context.throttles
     }
 
     /// This broker.

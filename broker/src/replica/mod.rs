@@ -20,6 +20,7 @@ pub mod purgatory;
 pub mod recovery;
 pub mod settings;
 mod shelf;
+pub mod throttle;
 
 pub use append::{Acks, InDoubt, acknowledged};
 pub use closest::ReplicaSelector;
@@ -36,6 +37,7 @@ pub use partition::{
 pub use producer_ids::{NoProducerIds, ProducerIdBlock, ProducerIdSource, ProducerIds};
 pub use purgatory::Waiter;
 pub use settings::{ReplicaSettings, TopicSettings};
+pub use throttle::{ThrottledReplicas, Throttles};
 
 #[cfg(test)]
 #[path = "replica_test.rs"]

@@ -6,6 +6,7 @@
 use crate::replica::error::ReplicaError;
 use crate::replica::purgatory::{Waiter, Waiters, Woken};
 use crate::replica::settings::TopicSettings;
+use crate::replica::throttle::Throttles;
 use arc_swap::ArcSwap;
 use kavka_common::guards::{Guard, holds};
 use kavka_common::{Clock, LeaderEpoch, NodeId, Offset, TopicIdPartition, TopicPartition, Uuid};
@@ -23,6 +24,7 @@ mod flush;
 mod follow;
 mod isr;
 mod read;
+mod throttled;
 mod view;
 
 pub use follow::{Cut, Followed};
@@ -71,6 +73,7 @@ pub struct Partition {
     replica_lag_ms_max: i64,
     clock: Arc<dyn Clock>,
     proposals: UnboundedSender<IsrProposal>,
+    throttles: Arc<Throttles>,
     state: Mutex<State>,
 }
 
@@ -87,6 +90,7 @@ pub struct PartitionContext {
     pub replica_lag_ms_max: i64,
     pub clock: Arc<dyn Clock>,
     pub proposals: UnboundedSender<IsrProposal>,
+    pub throttles: Arc<Throttles>,
 }
 
 impl Partition {
@@ -114,6 +118,7 @@ impl Partition {
             }),
             clock: Arc::clone(&context.clock),
             proposals: context.proposals.clone(),
+            throttles: Arc::clone(&context.throttles),
         })
     }
 

@@ -4,6 +4,7 @@
 //! Kafka: LogConfig, ReplicationConfigs, ServerLogConfigs.
 
 use crate::replica::closest::ReplicaSelector;
+use crate::replica::throttle::ThrottledReplicas;
 use kavka_common::TopicPartition;
 use kavka_config::topic as config;
 use kavka_config::topic::{CompressionType, TopicConfig};
@@ -23,6 +24,10 @@ pub struct TopicSettings {
     pub compact: bool,
     pub max_message_bytes: usize,
     pub min_in_sync_replicas: usize,
+    /// `leader.replication.throttled.replicas`.
+    pub leader_throttled: ThrottledReplicas,
+    /// `follower.replication.throttled.replicas`.
+    pub follower_throttled: ThrottledReplicas,
 }
 
 impl TopicSettings {
@@ -85,6 +90,12 @@ impl TopicSettings {
             compact: config.cleanup_policy.compact,
             max_message_bytes: usize::try_from(config.max_message_bytes).unwrap_or(0),
             min_in_sync_replicas: usize::try_from(config.min_insync_replicas).unwrap_or(1),
+            leader_throttled: ThrottledReplicas::from_entries(
+                &config.leader_replication_throttled_replicas,
+            ),
+            follower_throttled: ThrottledReplicas::from_entries(
+                &config.follower_replication_throttled_replicas,
+            ),
         }
     }
 
@@ -135,6 +146,8 @@ pub struct ReplicaSettings {
     pub fetch_max_bytes: usize,
     /// `max.incremental.fetch.session.cache.slots`.
     pub fetch_session_slots: usize,
+    /// `replication.quota.window.size.seconds`.
+    pub replication_quota_window_ms: u32,
     /// `replica.selector.class`.
     pub replica_selector: ReplicaSelector,
 }
@@ -158,6 +171,10 @@ impl ReplicaSettings {
             recovery_threads_per_dir: size("num.recovery.threads.per.data.dir"),
             fetch_max_bytes: size("fetch.max.bytes"),
             fetch_session_slots: size("max.incremental.fetch.session.cache.slots"),
+            replication_quota_window_ms: u32::try_from(
+                config.long("replication.quota.window.size.seconds") * 1000,
+            )
+            .unwrap_or(u32::MAX),
             // an unknown class has been refused at start
             replica_selector: ReplicaSelector::from_config(config).unwrap_or_default(),
         }

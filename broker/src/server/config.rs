@@ -38,6 +38,7 @@ const OTHER_KEYS: &[&str] = &[
     "replica.high.watermark.checkpoint.interval.ms",
     "replica.lag.time.max.ms",
     ReplicaSelector::KEY,
+    "replication.quota.window.size.seconds",
 ];
 
 /// Topic settings that no part acts on yet: compaction, tiers.

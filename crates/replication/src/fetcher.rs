@@ -98,6 +98,12 @@ pub struct LeaderRange {
 pub enum Outcome {
     /// The log is now so far.
     Done(FetchPosition),
+    /// The log is now so far, and nothing more is fetched for it before that time: replication is throttled. Then
+    /// `held_and_due` names it.
+    Held {
+        position: FetchPosition,
+        until_ms: i64,
+    },
     /// Once more from the same place, after a pause: bytes that are no batches, a look-up without answer.
     Again,
     /// Never again under this leadership: the log is closed, its disk failed.
@@ -124,7 +130,12 @@ pub enum FetcherEvent {
         leader_epoch: LeaderEpoch,
         outcome: Outcome,
     },
-    /// The answer to [`FetcherAction::LookUpRange`].
+    /// A held partition is held for longer.
+    Hold {
+        partition: TopicIdPartition,
+        until_ms: i64,
+    },
+    /// The answer to [`ActionKind::LookUpRange`].
     Range {
         partition: TopicIdPartition,
         leader_epoch: LeaderEpoch,
@@ -178,6 +189,8 @@ struct Followed {
     stage: Stage,
     /// Refusals in a row.
     failures: u32,
+    /// Delayed by a throttle.
+    held: bool,
 }
 
 /// The partitions that are fetched over one connection.
@@ -237,6 +250,15 @@ impl Fetcher {
         self.partitions
             .get(partition)
             .map(|followed| followed.position)
+    }
+
+    /// Held partitions that the next request would ask for: now is the time for another `Hold`.
+    pub fn held_and_due(&self, now_ms: i64) -> Vec<TopicIdPartition> {
+        let due = self.delayed.iter();
+        due.take_while(|(until_ms, _)| *until_ms <= now_ms)
+            .filter(|(_, id)| self.partitions.get(id).is_some_and(|p| p.held))
+            .map(|(_, id)| id.clone())
+            .collect()
     }
 
     /// The next request; none while one is under way, during a pause, or when there is nothing to ask for.
@@ -307,6 +329,10 @@ impl Fetcher {
                 leader_epoch,
                 outcome,
             } => self.acted(now_ms, partition, leader_epoch, outcome),
+            FetcherEvent::Hold {
+                partition,
+                until_ms,
+            } => self.hold(&partition, until_ms),
             FetcherEvent::Range {
                 partition,
                 leader_epoch,
@@ -329,6 +355,7 @@ impl Fetcher {
                 position,
                 stage: Stage::Ready,
                 failures: 0,
+                held: false,
             },
         );
         self.ready += 1;
@@ -352,6 +379,7 @@ impl Fetcher {
             Stage::Acting | Stage::Parked => {}
         }
         followed.stage = stage;
+        followed.held = false;
         match stage {
             Stage::Ready => self.ready += 1,
             Stage::Delayed { until_ms } => {
@@ -378,6 +406,13 @@ impl Fetcher {
         followed.failures = followed.failures.saturating_add(1);
         let until_ms = now_ms + pause_ms(followed.failures, self.config.backoff_ms_max);
         self.enter(partition, Stage::Delayed { until_ms });
+    }
+
+    fn hold(&mut self, partition: &TopicIdPartition, until_ms: i64) {
+        self.enter(partition, Stage::Delayed { until_ms });
+        if let Some(followed) = self.partitions.get_mut(partition) {
+            followed.held = true;
+        }
     }
 
     fn back_off(&mut self, now_ms: i64) {
@@ -480,6 +515,12 @@ impl Fetcher {
                 followed.failures = 0;
                 self.enter(&partition, Stage::Ready);
             }
+            Outcome::Held { position, until_ms } => {
+                assert!(position.leader_epoch == leader_epoch);
+                followed.position = position;
+                followed.failures = 0;
+                self.hold(&partition, until_ms);
+            }
             Outcome::Again => self.delay(now_ms, &partition),
             Outcome::GivenUp => self.enter(&partition, Stage::Parked),
         }
@@ -523,3 +564,7 @@ fn pause_ms(failures: u32, longest_ms: i64) -> i64 {
 #[cfg(test)]
 #[path = "fetcher_test.rs"]
 mod fetcher_test;
+
+#[cfg(test)]
+#[path = "fetcher_model_test.rs"]
+mod fetcher_model_test;

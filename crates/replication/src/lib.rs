@@ -9,6 +9,7 @@ pub mod follower;
 pub mod leader;
 pub mod replica;
 pub mod replica_selector;
+pub mod throttle;
 
 pub use fetch_session::{
     FetchContext, FetchSessionCache, FetchSessionError, PartitionOutcome, SessionId,
@@ -23,3 +24,4 @@ pub use leader::{
     AcksState, AlterPartitionOutcome, Leader, LeaderAction, LeaderConfig, LeaderEvent, LeaderStart,
     Registration,
 };
+pub use throttle::Throttle;

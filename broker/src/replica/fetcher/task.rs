@@ -115,6 +115,7 @@ impl FetcherTask {
             self.lost(&reason);
             return Ok(());
         }
+        self.hold_on(self.now_ms());
         let Some(plan) = self.followed.fetcher.next_request(self.now_ms()) else {
             return Ok(());
         };
@@ -138,6 +139,19 @@ impl FetcherTask {
         let now_ms = self.now_ms();
         self.followed.fetcher.on_event(now_ms, event, &mut actions);
         actions
+    }
+
+    /// Throttled partitions whose time is over look at the limit once more: others have used it meanwhile.
+    fn hold_on(&mut self, now_ms: i64) {
+        for id in self.followed.fetcher.held_and_due(now_ms) {
+            let partition = self.followed.partitions.get(&id);
+            if let Some(until_ms) = partition.and_then(|p| p.follower_held_until()) {
+                self.event(FetcherEvent::Hold {
+                    partition: id,
+                    until_ms,
+                });
+            }
+        }
     }
 
     fn lost(&mut self, reason: &str) {
@@ -287,7 +301,17 @@ impl FetcherTask {
                     Err(e) => self.failed(&action.partition, &e),
                 }
             }
-            Ok(appended) => Outcome::Done(appended.position),
+            Ok(appended) => {
+                partition.charge_follower(records.len());
+                let lags = appended.position.fetch_offset < high_watermark;
+                match partition.follower_held_until() {
+                    Some(until_ms) if lags => Outcome::Held {
+                        position: appended.position,
+                        until_ms,
+                    },
+                    Some(_) | None => Outcome::Done(appended.position),
+                }
+            }
             Err(e) => self.failed(&action.partition, &e),
         }
     }

@@ -137,6 +137,7 @@ impl Partition {
                 return Err(ReplicaError::NotLeaderOrFollower);
             }
         }
+        let held_back = self.is_held_back(request.replica, &state.role);
         let log = Self::log_for(state, request.current_leader_epoch, leader_only)?;
         if let Some(diverging) = diverging_epoch(log, request)? {
             return Ok(BegunRead::Done(PartitionRead {
@@ -151,9 +152,9 @@ impl Partition {
         // one look at the log gives what may be read and the offsets told with it (KAFKA-9807)
         let planned = log.plan_read(
             request.fetch_offset,
-            request.max_bytes,
+            if held_back { 0 } else { request.max_bytes },
             max_offset_exclusive(log, request.isolation),
-            request.min_one_batch,
+            request.min_one_batch && !held_back,
         )?;
         let before = log.high_watermark();
         let truncations = log.truncations();
