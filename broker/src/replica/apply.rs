@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Partitions that are hosted at a time: a new log waits for several fsyncs, and those that wait together share the
-/// file system's commits.
+/// Partitions that are taken up at a time: a new log waits for several fsyncs, and a new leader epoch for the rename of
+/// a file; those that wait together share the file system's commits.
 const HOSTING_WIDTH: usize = 16;
 
 impl ReplicaManager {
@@ -133,36 +133,56 @@ impl ReplicaManager {
         }
         let replicas: Vec<&PartitionChange> =
             changes.leaders.iter().chain(&changes.followers).collect();
-        for (change, hosted) in self.host_all(&replicas, width) {
-            let partition = match hosted {
-                Ok(partition) => partition,
-                Err(e) => {
-                    let tp = &change.topic_partition.topic_partition;
-                    tracing::error!(target: "state.change.logger", "{tp} is offline: {e}");
-                    self.put(&change.topic_partition, Hosted::Offline(e));
-                    continue;
-                }
-            };
-            let new = &change.new;
-            if new.leader == self.context.local {
-                if let Err(e) = partition.lead(registration(new)) {
-                    tracing::error!(target: "state.change.logger", "Leading {} failed: {e}", partition.topic_partition());
-                    self.put(&change.topic_partition, Hosted::Offline(e));
-                    self.retire(&partition);
-                    continue;
-                }
-                for replica_id in new.replicas.iter().copied() {
-                    partition.on_event(eligibility(after, replica_id));
-                }
-            } else {
-                if let Err(e) = partition.follow(new.leader, new.leader_epoch) {
-                    tracing::error!(target: "state.change.logger", "Following {} failed: {e}", partition.topic_partition());
-                    self.put(&change.topic_partition, Hosted::Offline(e));
-                    self.retire(&partition);
-                }
+        self.take_up_all(&replicas, after, width);
+        doomed
+    }
+
+    /// Takes over what the metadata says of several partitions, at most `width` at a time.
+    fn take_up_all(&self, changes: &[&PartitionChange], after: &MetadataImage, width: usize) {
+        let next = AtomicUsize::new(0);
+        let take_up_some = || {
+            while let Some(change) = changes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.take_up(change, after);
+            }
+        };
+        let width = width.min(changes.len());
+        if width < 2 {
+            return take_up_some();
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..width {
+                scope.spawn(take_up_some);
+            }
+        });
+    }
+
+    fn take_up(&self, change: &PartitionChange, after: &MetadataImage) {
+        let id = &change.topic_partition;
+        let tp = &id.topic_partition;
+        let partition = match self.host(change) {
+            Ok(partition) => partition,
+            Err(e) => {
+                tracing::error!(target: "state.change.logger", "{tp} is offline: {e}");
+                self.put(id, Hosted::Offline(e));
+                return;
+            }
+        };
+        let new = &change.new;
+        let leads = new.leader == self.context.local;
+        let begun = match leads {
+            true => partition.lead(registration(new)),
+            false => partition.follow(new.leader, new.leader_epoch),
+        };
+        if let Err(e) = begun {
+            let what = if leads { "Leading" } else { "Following" };
+            tracing::error!(target: "state.change.logger", "{what} {tp} failed: {e}");
+            self.put(id, Hosted::Offline(e));
+            self.retire(&partition);
+        } else if leads {
+            for replica_id in new.replicas.iter().copied() {
+                partition.on_event(eligibility(after, replica_id));
             }
         }
-        doomed
     }
 
     /// The log of a partition that is offline from now on.
@@ -170,40 +190,6 @@ impl ReplicaManager {
         if let Some(log) = partition.take_log() {
             self.shelve_open(partition.topic_partition(), partition.log_dir(), log);
         }
-    }
-
-    /// Hosts several partitions, at most `width` at a time; in their order.
-    fn host_all<'c>(
-        &self,
-        changes: &[&'c PartitionChange],
-        width: usize,
-    ) -> Vec<(&'c PartitionChange, Result<Arc<Partition>, ReplicaError>)> {
-        let next = AtomicUsize::new(0);
-        let host_some = || {
-            let mut hosted = Vec::new();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(change) = changes.get(at) else {
-                    return hosted;
-                };
-                hosted.push((at, *change, self.host(change)));
-            }
-        };
-        let width = width.min(changes.len());
-        let mut hosted = if width < 2 {
-            host_some()
-        } else {
-            std::thread::scope(|scope| {
-                let threads: Vec<_> = (0..width).map(|_| scope.spawn(host_some)).collect();
-                let hosted = threads.into_iter().map(|thread| thread.join());
-                hosted
-                    .flat_map(|hosted| hosted.expect("hosting a partition does not panic"))
-                    .collect()
-            })
-        };
-        hosted.sort_by_key(|(at, ..)| *at);
-        let hosted = hosted.into_iter();
-        hosted.map(|(_, change, hosted)| (change, hosted)).collect()
     }
 
     /// The partition, made when it is new here.
