@@ -22,7 +22,8 @@ const LOGGER: &str = "kafka.server.DefaultAlterPartitionManager";
 /// Pause before what failed is tried again.
 const RETRY: Duration = Duration::from_millis(50);
 
-type Proposals = BTreeMap<TopicIdPartition, IsrProposal>;
+pub type Proposals = BTreeMap<TopicIdPartition, IsrProposal>;
+pub type Answered = Vec<(IsrProposal, IsrAnswer)>;
 
 /// The task; ends when the replica manager is gone, or is aborted.
 pub async fn run(
@@ -48,16 +49,7 @@ pub async fn run(
             warn!(target: LOGGER, "{} changes of in-sync sets are not registered yet: {reason}", proposals.len());
             BTreeMap::new()
         });
-        // what the answer leaves open may be registered or not: it is proposed again, until metadata settles it
-        let (open, settled): (Vec<_>, Vec<_>) = proposals
-            .into_values()
-            .map(|proposal| {
-                let id = &proposal.topic_partition;
-                let key = (id.topic_id, id.topic_partition.partition);
-                let answer = answers.get(&key).cloned().unwrap_or(IsrAnswer::Unknown);
-                (proposal, answer)
-            })
-            .partition(|(_, answer)| matches!(answer, IsrAnswer::Unknown | IsrAnswer::Rejected));
+        let (settled, open) = settle(proposals, &answers);
         deliver(&replicas, settled);
         if !open.is_empty() {
             sleep(RETRY).await;
@@ -66,7 +58,31 @@ pub async fn run(
     }
 }
 
-fn deliver(replicas: &ReplicaManager, answered: Vec<(IsrProposal, IsrAnswer)>) {
+/// What became of each proposal: what is settled, and what may be registered or not. The latter is proposed again, after
+/// a pause, until metadata settles it.
+fn settle(proposals: Proposals, answers: &Answers) -> (Answered, Answered) {
+    proposals
+        .into_values()
+        .map(|proposal| {
+            let id = &proposal.topic_partition;
+            let key = (id.topic_id, id.topic_partition.partition);
+            let answer = answers.get(&key).cloned().unwrap_or(IsrAnswer::Unknown);
+            (proposal, answer)
+        })
+        .partition(|(_, answer)| !matches!(answer, IsrAnswer::Unknown | IsrAnswer::Rejected))
+}
+
+/// As `settle`, from what the controller answered, or did not.
+pub fn settle_response(
+    proposals: Proposals,
+    response: Option<&AlterPartitionResponse>,
+) -> (Answered, Answered) {
+    let answers = response.and_then(|response| answers(response).ok());
+    settle(proposals, &answers.unwrap_or_default())
+}
+
+/// Tells the partitions what became of their proposals.
+pub fn deliver(replicas: &ReplicaManager, answered: Answered) {
     for (proposal, answer) in answered {
         let id = &proposal.topic_partition;
         let tp = &id.topic_partition;
@@ -91,7 +107,8 @@ fn deliver(replicas: &ReplicaManager, answered: Vec<(IsrProposal, IsrAnswer)>) {
     }
 }
 
-fn request(
+/// The request for these proposals.
+pub fn request(
     local: NodeId,
     broker_epoch: BrokerEpoch,
     proposals: &Proposals,

@@ -8,6 +8,7 @@ use crate::replica::manager::{Hosted, HostedTopic, ReplicaManager};
 use crate::replica::partition::Partition;
 use crate::replica::recovery::Unclaimed;
 use crate::replica::shelf::{Aside, Shelved};
+use kavka_common::guards::{Guard, holds};
 use kavka_common::{BrokerEpoch, NodeId, TopicIdPartition, TopicPartition, Uuid};
 use kavka_config::Layers;
 use kavka_metadata::{
@@ -67,14 +68,35 @@ impl ReplicaManager {
         self.apply_wide(delta, after, 1)
     }
 
+    /// `width` logs are opened at a time.
     fn apply_wide(
         &self,
         delta: &MetadataDelta,
         after: &MetadataImage,
         width: usize,
     ) -> (LocalReplicaChanges, Vec<(PathBuf, i64)>) {
-        let changes = delta.local_changes(self.context.local, after);
         self.image.store(Arc::new(after.clone()));
+        let awaited = *self.awaited.lock();
+        if let Some(incarnation_id) = awaited.filter(|_| holds(Guard::RegistrationFirst)) {
+            let registered = after.cluster.broker(self.context.local);
+            if registered.is_none_or(|broker| broker.incarnation_id != incarnation_id) {
+                return (LocalReplicaChanges::default(), Vec::new());
+            }
+            *self.awaited.lock() = None;
+            // all that was passed over, as one step
+            let whole = MetadataDelta::between(&MetadataImage::default(), after);
+            return self.act_on(&whole, after, width);
+        }
+        self.act_on(delta, after, width)
+    }
+
+    fn act_on(
+        &self,
+        delta: &MetadataDelta,
+        after: &MetadataImage,
+        width: usize,
+    ) -> (LocalReplicaChanges, Vec<(PathBuf, i64)>) {
+        let changes = delta.local_changes(self.context.local, after);
         let doomed = self.apply_changes(&changes, after, width);
         self.apply_configs(delta, after);
         self.apply_brokers(delta, after);

@@ -71,6 +71,8 @@ pub struct ReplicaManager {
     pub(super) placing: Mutex<HashMap<PathBuf, usize>>,
     /// On disk, but not served.
     pub(super) shelf: Mutex<Vec<Shelved>>,
+    /// The registration of this life of the broker, until the metadata has it: before, nothing is acted on.
+    pub(super) awaited: Mutex<Option<Uuid>>,
     /// Metadata is applied by one task at a time.
     pub(super) applying: Arc<tokio::sync::Mutex<()>>,
     /// Checkpoint files are written by one task at a time.
@@ -116,6 +118,7 @@ impl ReplicaManager {
             unclaimed: Mutex::default(),
             placing: Mutex::default(),
             shelf: Mutex::default(),
+            awaited: Mutex::default(),
             applying: Arc::default(),
             checkpointing: Mutex::default(),
             stopping: watch::Sender::new(false),
@@ -133,6 +136,13 @@ impl ReplicaManager {
     /// This broker.
     pub fn local(&self) -> NodeId {
         self.context.local
+    }
+
+    /// Nothing is acted on before the metadata has the registration with this incarnation. What was decided before is about
+    /// an earlier life of this broker, which may have known more: one that lost its log's tail must not lead on in the
+    /// epoch of old, nor note the starts of epochs that it led long ago.
+    pub fn await_registration(&self, incarnation_id: Uuid) {
+        *self.awaited.lock() = Some(incarnation_id);
     }
 
     pub fn settings(&self) -> &ReplicaSettings {

@@ -69,6 +69,7 @@ impl BrokerPart {
             dirs,
             Arc::clone(&clock),
         );
+        replicas.await_registration(lifecycle.incarnation_id);
         replicas.recover().await;
         let groups = GroupCoordinator::new(GroupSettings::of(config), Arc::clone(&replicas));
         let lifecycle = BrokerLifecycle::new(

@@ -26,10 +26,14 @@ pub enum Guard {
     Fencing,
     /// A vote is on the disk before it is given (KIP-595).
     DurableVote,
+    /// A broker acts on no metadata from before its own registration.
+    RegistrationFirst,
+    /// A broker that was unregistered and comes back has stopped uncleanly (KIP-966).
+    UnregisteredReturn,
 }
 
 impl Guard {
-    pub const ALL: [Guard; 10] = [
+    pub const ALL: [Guard; 12] = [
         Guard::LeaderEpoch,
         Guard::MaximalIsr,
         Guard::IsrExpansion,
@@ -40,6 +44,8 @@ impl Guard {
         Guard::UncleanShutdown,
         Guard::Fencing,
         Guard::DurableVote,
+        Guard::RegistrationFirst,
+        Guard::UnregisteredReturn,
     ];
 }
 

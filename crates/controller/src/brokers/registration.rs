@@ -6,6 +6,7 @@ use crate::api_error::ApiError;
 use crate::controller::Scope;
 use crate::replication::broker_changes::new_incarnation;
 use crate::soft::{BrokerSession, Soft};
+use kavka_common::guards::{Guard, holds};
 use kavka_common::{BrokerEpoch, NodeId, Uuid};
 use kavka_metadata::features::METADATA_VERSION;
 use kavka_metadata::{MetadataRecord, MetadataVersion, VersionRange};
@@ -120,8 +121,10 @@ pub fn register(
                 .filter(|_| metadata_version.is_cordoned_directories_supported());
         }
         None => {
-            if let Some(broker) = existing {
-                let is_clean = request.previous_broker_epoch == broker.broker_epoch.get();
+            // One that was unregistered meanwhile may still be eligible somewhere, and nothing tells how it stopped.
+            let is_clean = existing
+                .is_some_and(|broker| request.previous_broker_epoch == broker.broker_epoch.get());
+            if existing.is_some() || holds(Guard::UnregisteredReturn) {
                 new_incarnation(scope, broker_id, is_clean, &mut records);
             }
             record.broker_epoch = offset_after(scope, records.len());
