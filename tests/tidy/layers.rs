@@ -59,6 +59,19 @@ fn table() -> BTreeMap<&'static str, (Vec<&'static str>, bool)> {
             ),
         ),
         (
+            "kavka-sim",
+            (
+                with(&[
+                    "kavka-metadata",
+                    "kavka-controller",
+                    "kavka-replication",
+                    "kavka-storage",
+                    "kavka-broker",
+                ]),
+                false,
+            ),
+        ),
+        (
             "kavka-tests",
             (
                 with(&[
