@@ -3,6 +3,7 @@
 //! Runs on the main thread, last. Kafka: org.apache.kafka.server.util.CommandLineUtils, org.apache.kafka.common.utils.Exit.
 
 use crate::args::{self, Options};
+use crate::java::Failure;
 use crate::output;
 use kavka_client::ClientError;
 use kavka_protocol::ErrorCode;
@@ -57,6 +58,21 @@ impl From<Strict> for ExitCode {
 /// Is `--strict` among the arguments? Asked before they are parsed, because a wrong command line counts, too.
 pub fn is_strict(arguments: &[OsString]) -> bool {
     arguments.iter().any(|a| a == "--strict" || a == "-strict")
+}
+
+/// An exception that leaves Java's `execute`: its message, its trace, an empty line, all on standard error.
+pub fn escaped(failure: &Failure) -> ExitCode {
+    output::error(&format!("{}\n{}\n\n", failure.message(), failure.trace()));
+    ExitCode::FAILURE
+}
+
+/// An exception that leaves Java's `main`.
+pub fn uncaught(failure: &Failure) -> ExitCode {
+    output::error(&format!(
+        "Exception in thread \"main\" {}\n",
+        failure.trace()
+    ));
+    ExitCode::FAILURE
 }
 
 /// Why a tool stops without having done its work, and what it says.

@@ -2,7 +2,9 @@
 //! Not here: the words of a particular tool.
 //! Pure. Kafka: org.apache.kafka.common.errors.*; java.util.HashMap.
 
+use crate::args::ArgumentError;
 use kavka_client::ClientError;
+use kavka_common::TopicPartition;
 
 /// An exception: its class and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +14,7 @@ pub struct Exception {
 }
 
 pub const ILLEGAL_ARGUMENT: &str = "java.lang.IllegalArgumentException";
+const EXECUTION: &str = "java.util.concurrent.ExecutionException";
 
 impl Exception {
     pub fn new(class: impl Into<String>, message: impl Into<String>) -> Exception {
@@ -59,6 +62,64 @@ impl From<&ClientError> for Exception {
     }
 }
 
+/// An exception with those behind it; the first one's message is what is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub chain: Vec<Exception>,
+}
+
+impl Failure {
+    /// `outer` around `inner`, which gives it its message, as Java's wrappers do.
+    pub fn wrapped(outer: &str, inner: Failure) -> Failure {
+        let message = inner
+            .chain
+            .first()
+            .map(Exception::trace)
+            .unwrap_or_default();
+        let mut chain = vec![Exception::new(outer, message)];
+        chain.extend(inner.chain);
+        Failure { chain }
+    }
+
+    pub fn message(&self) -> &str {
+        self.chain.first().map_or("", |first| &first.message)
+    }
+
+    /// Stack traces without frames.
+    pub fn trace(&self) -> String {
+        let traces: Vec<String> = self.chain.iter().map(Exception::trace).collect();
+        traces.join("\nCaused by: ")
+    }
+}
+
+/// What Java's `Future.get` throws when a call failed.
+pub fn execution_failure(error: &ClientError) -> Failure {
+    Failure::wrapped(EXECUTION, Exception::from(error).into())
+}
+
+impl From<Exception> for Failure {
+    fn from(exception: Exception) -> Failure {
+        Failure {
+            chain: vec![exception],
+        }
+    }
+}
+
+impl From<ArgumentError> for Failure {
+    fn from(error: ArgumentError) -> Failure {
+        let mut chain = vec![Exception::new(error.exception(), error.to_string())];
+        if let ArgumentError::Conversion { cause, .. } = &error {
+            let (class, message) = cause.split_once(": ").unwrap_or((cause, ""));
+            chain.push(Exception::new(
+                "joptsimple.internal.ReflectionException",
+                cause,
+            ));
+            chain.push(Exception::new(class, message));
+        }
+        Failure { chain }
+    }
+}
+
 /// `String.hashCode`.
 pub fn string_hash(text: &str) -> i32 {
     text.encode_utf16().fold(0i32, |hash, unit| {
@@ -97,6 +158,20 @@ pub fn hash_order<T>(
     // Within a bucket a table keeps the order of insertion, also when it grows.
     placed.sort_by_key(|(bucket, _)| *bucket);
     placed.into_iter().map(|(_, item)| item).collect()
+}
+
+/// Partitions in the order of a `HashMap` with `TopicPartition` keys.
+pub fn partition_order<T>(items: Vec<T>, partition: impl Fn(&T) -> &TopicPartition) -> Vec<T> {
+    hash_order(items, None, |item| {
+        let partition = partition(item);
+        (31i32.wrapping_mul(31i32.wrapping_add(partition.partition)))
+            .wrapping_add(string_hash(&partition.topic))
+    })
+}
+
+/// Numbers in the order of a `HashSet<Integer>`.
+pub fn integer_order(items: impl IntoIterator<Item = i32>) -> Vec<i32> {
+    hash_order(items.into_iter().collect(), None, |item| *item)
 }
 
 /// The capacity that `new HashMap<>(other)` begins with.

@@ -5,6 +5,7 @@
 pub mod args;
 #[cfg(feature = "rdkafka")]
 pub mod client_events;
+pub mod cluster;
 #[cfg(feature = "rdkafka")]
 pub mod console_consumer;
 #[cfg(feature = "rdkafka")]
@@ -15,7 +16,12 @@ pub mod exit;
 pub mod files;
 pub mod java;
 pub mod json;
+pub mod json_input;
+pub mod leader_election;
+pub mod log_dirs;
+pub mod metadata_quorum;
 pub mod output;
+pub mod reassign_partitions;
 pub mod session;
 pub mod signals;
 pub mod storage;

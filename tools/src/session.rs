@@ -6,7 +6,7 @@
 use crate::diagnosis;
 use crate::exit::Stop;
 use crate::files;
-use crate::java::Exception;
+use crate::java::{Exception, Failure};
 use crate::output::{self, Level};
 use kavka_client::{BrokerAddress, ClientConfig, ClientError, Cluster};
 use kavka_config::properties::Properties;
@@ -14,6 +14,8 @@ use std::io::{self, IsTerminal};
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 
+pub const BOOTSTRAP_SERVER: &str = "bootstrap-server";
+pub const BOOTSTRAP_CONTROLLER: &str = "bootstrap-controller";
 /// Somebody who waits wants to know for what.
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
@@ -33,6 +35,14 @@ pub struct Session {
 pub struct OpenError {
     pub exception: Exception,
     pub cause: Option<Exception>,
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Failure {
+        let mut failure = Failure::from(error.exception);
+        failure.chain.extend(error.cause);
+        failure
+    }
 }
 
 impl OpenError {
@@ -65,7 +75,21 @@ impl Session {
         option: &'static str,
         command_config: Option<&str>,
     ) -> Result<Session, OpenError> {
+        Session::open_with(servers, option, command_config, &[])
+    }
+
+    /// As `open`, with settings of the tool that the file may replace. With the option `bootstrap-controller` the
+    /// addresses are those of controllers.
+    pub fn open_with(
+        servers: &str,
+        option: &'static str,
+        command_config: Option<&str>,
+        defaults: &[(&str, &str)],
+    ) -> Result<Session, OpenError> {
         let mut properties = Properties::new();
+        for (key, value) in defaults {
+            properties.set((*key).to_owned(), (*value).to_owned());
+        }
         if let Some(path) = command_config {
             for (key, value) in read_properties(path)? {
                 properties.set(key, value);
@@ -78,9 +102,13 @@ impl Session {
             .enable_all()
             .build()
             .map_err(|error| OpenError::client(error.to_string()))?;
+        let cluster = match option {
+            BOOTSTRAP_CONTROLLER => Cluster::of_controllers(addresses, config),
+            _ => Cluster::new(addresses, config),
+        };
         Ok(Session {
             runtime,
-            cluster: Cluster::new(addresses, config),
+            cluster,
             servers: servers.to_owned(),
             option,
             explained: false,

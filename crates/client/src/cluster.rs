@@ -6,7 +6,9 @@
 use crate::{BrokerAddress, ClientConfig, ClientError, Connection};
 use kavka_common::NodeId;
 use kavka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kavka_protocol::messages::{FindCoordinatorRequest, MetadataRequest, MetadataResponse};
+use kavka_protocol::messages::{
+    DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse,
+};
 use kavka_protocol::{ErrorCode, Request};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,10 +21,15 @@ pub enum Coordinator {
     Transaction = 1,
 }
 
+/// `DescribeCluster`'s kind of endpoint: controllers.
+const ENDPOINT_TYPE_CONTROLLER: i8 = 2;
+
 /// Connections and what is known of the brokers.
 #[derive(Debug)]
 pub struct Cluster {
     bootstrap: Vec<BrokerAddress>,
+    /// The bootstrap addresses and all nodes are controllers (KIP-919).
+    of_controllers: bool,
     config: ClientConfig,
     brokers: BTreeMap<NodeId, BrokerAddress>,
     controller: NodeId,
@@ -36,6 +43,7 @@ impl Cluster {
     pub fn new(bootstrap: Vec<BrokerAddress>, config: ClientConfig) -> Cluster {
         Cluster {
             bootstrap,
+            of_controllers: false,
             config,
             brokers: BTreeMap::new(),
             controller: NodeId::NONE,
@@ -43,6 +51,19 @@ impl Cluster {
             connections: BTreeMap::new(),
             seed: None,
         }
+    }
+
+    /// A cluster seen through its controllers' own listener, `bootstrap.controllers`: they are its nodes.
+    pub fn of_controllers(bootstrap: Vec<BrokerAddress>, config: ClientConfig) -> Cluster {
+        Cluster {
+            of_controllers: true,
+            ..Cluster::new(bootstrap, config)
+        }
+    }
+
+    /// Whether it was made of the addresses of controllers.
+    pub fn is_of_controllers(&self) -> bool {
+        self.of_controllers
     }
 
     pub fn config(&self) -> &ClientConfig {
@@ -218,12 +239,51 @@ impl Cluster {
     /// The controller's stand-in: with KRaft, the broker that the metadata names; it forwards.
     pub async fn controller(&mut self, what: &str) -> Result<NodeId, ClientError> {
         if self.brokers.is_empty() {
-            self.metadata(what, Some(&[])).await?;
+            self.learn_nodes(what).await?;
         }
         Ok(match self.controller {
             NodeId::NONE => self.brokers.keys().next().copied().unwrap_or(NodeId::NONE),
             known => known,
         })
+    }
+
+    /// Asks who the nodes are, and which one is the controller.
+    pub async fn learn_nodes(&mut self, what: &str) -> Result<(), ClientError> {
+        if !self.of_controllers {
+            return self.metadata(what, Some(&[])).await.map(|_| ());
+        }
+        let request = DescribeClusterRequest {
+            endpoint_type: ENDPOINT_TYPE_CONTROLLER,
+            ..Default::default()
+        };
+        let answer = self.call_any(what, &request).await?;
+        let message = answer.error_message.as_deref();
+        ClientError::check(answer.error_code, message)?;
+        self.brokers = answer
+            .brokers
+            .iter()
+            .filter_map(|node| {
+                let port = u16::try_from(node.port).ok()?;
+                let address = BrokerAddress::new(node.host.to_string(), port);
+                Some((NodeId(node.broker_id), address))
+            })
+            .collect();
+        self.controller = NodeId(answer.controller_id);
+        self.cluster_id = Some(answer.cluster_id.to_string());
+        Ok(())
+    }
+
+    /// Sends to some broker, or to the active controller where the nodes are controllers.
+    pub async fn call_any_or_active_controller<R: Request>(
+        &mut self,
+        what: &str,
+        request: &R,
+    ) -> Result<R::Response, ClientError> {
+        if self.of_controllers {
+            self.call_controller(what, request).await
+        } else {
+            self.call_any(what, request).await
+        }
     }
 
     /// Finds the coordinator of a group or a transactional id, waiting while it is being elected or loaded.
@@ -365,7 +425,7 @@ impl Cluster {
     async fn node(&mut self, node: NodeId) -> Result<&mut Connection, ClientError> {
         if !self.connections.contains_key(&node) {
             if !self.brokers.contains_key(&node) {
-                self.metadata("describeCluster", Some(&[])).await?;
+                self.learn_nodes("describeCluster").await?;
             }
             let address = self.brokers.get(&node).ok_or(ClientError::Refused {
                 code: ErrorCode::BrokerNotAvailable,

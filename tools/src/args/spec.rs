@@ -17,6 +17,8 @@ pub enum Kind {
     Integer,
     Long,
     Double,
+    /// One of the words that the name lists.
+    Choice(&'static str),
 }
 
 impl Kind {
@@ -26,6 +28,7 @@ impl Kind {
             Kind::Integer => "Integer",
             Kind::Long => "Long",
             Kind::Double => "Double",
+            Kind::Choice(name) => name,
         }
     }
 }

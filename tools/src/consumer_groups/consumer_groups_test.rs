@@ -181,7 +181,7 @@ fn values_are_refused_in_javas_words() {
     ] {
         let failure = planned(line).unwrap_err();
         assert_eq!(
-            (failure.is_usage(), failure.message()),
+            (super::plan::is_usage(&failure), failure.message()),
             (usage, text),
             "{line}"
         );

@@ -152,7 +152,7 @@ fn failed(outer: &str, error: &ClientError) -> Failure {
 /// Java's tool reports nearly everything on standard output and ends with 0; with `--output` that would be neither
 /// data nor success.
 fn report(failure: &Failure, manner: Manner, status: Strict) -> ExitCode {
-    if failure.is_usage() {
+    if plan::is_usage(failure) {
         return Stop::Usage(failure.message().to_owned())
             .report_as(&options::OPTIONS, manner.strict);
     }

@@ -3,68 +3,16 @@
 //! Pure. Kafka: org.apache.kafka.tools.consumer.group.ConsumerGroupCommand.ConsumerGroupService.
 
 use super::reset::{ResetPlan, TopicArgument};
-use crate::args::{ArgumentError, Parsed};
+use crate::args::Parsed;
 use crate::java::{Exception, ILLEGAL_ARGUMENT};
 use crate::json::Format;
 
-/// An exception with those behind it; the first one's message is what is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    pub chain: Vec<Exception>,
-}
+pub use crate::java::Failure;
 
-impl Failure {
-    /// `outer` around `inner`, which gives it its message, as Java's wrappers do.
-    pub fn wrapped(outer: &str, inner: Failure) -> Failure {
-        let message = inner
-            .chain
-            .first()
-            .map(Exception::trace)
-            .unwrap_or_default();
-        let mut chain = vec![Exception::new(outer, message)];
-        chain.extend(inner.chain);
-        Failure { chain }
-    }
-
-    pub fn message(&self) -> &str {
-        self.chain.first().map_or("", |first| &first.message)
-    }
-
-    /// Stack traces without frames.
-    pub fn trace(&self) -> String {
-        let traces: Vec<String> = self.chain.iter().map(Exception::trace).collect();
-        traces.join("\nCaused by: ")
-    }
-
-    /// Java's tool answers these with its table of options.
-    pub fn is_usage(&self) -> bool {
-        self.chain
-            .first()
-            .is_some_and(|first| first.class == ILLEGAL_ARGUMENT)
-    }
-}
-
-impl From<Exception> for Failure {
-    fn from(exception: Exception) -> Failure {
-        Failure {
-            chain: vec![exception],
-        }
-    }
-}
-
-impl From<ArgumentError> for Failure {
-    fn from(error: ArgumentError) -> Failure {
-        let mut chain = vec![Exception::new(error.exception(), error.to_string())];
-        if let ArgumentError::Conversion { cause, .. } = &error {
-            let (class, message) = cause.split_once(": ").unwrap_or((cause, ""));
-            chain.push(Exception::new(
-                "joptsimple.internal.ReflectionException",
-                cause,
-            ));
-            chain.push(Exception::new(class, message));
-        }
-        Failure { chain }
-    }
+/// Java's tool answers these with its table of options.
+pub fn is_usage(failure: &Failure) -> bool {
+    let first = failure.chain.first();
+    first.is_some_and(|first| first.class == ILLEGAL_ARGUMENT)
 }
 
 /// A state of a group, in Java's spelling.

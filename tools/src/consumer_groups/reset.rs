@@ -6,7 +6,7 @@ use super::options::SCENARIOS;
 use super::plan::Failure;
 use super::times;
 use crate::args::Parsed;
-use crate::java::{Exception, hash_order, string_hash};
+use crate::java::Exception;
 use kavka_common::TopicPartition;
 use std::collections::BTreeMap;
 use std::io;
@@ -210,14 +210,7 @@ pub struct PartitionReset {
     pub new: i64,
 }
 
-/// Partitions in the order of Java's hash tables.
-pub fn java_order<T>(items: Vec<T>, partition: impl Fn(&T) -> &TopicPartition) -> Vec<T> {
-    hash_order(items, None, |item| {
-        let partition = partition(item);
-        (31i32.wrapping_mul(31i32.wrapping_add(partition.partition)))
-            .wrapping_add(string_hash(&partition.topic))
-    })
-}
+pub use crate::java::partition_order as java_order;
 
 /// An offset within a log; the second value is a warning.
 pub fn into_range(

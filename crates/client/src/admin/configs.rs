@@ -237,8 +237,9 @@ async fn call<R: Request>(
     request: &R,
 ) -> Result<R::Response, ClientError> {
     match node {
-        Some(node) => cluster.call_node(node, what, request).await,
-        None => cluster.call_any(what, request).await,
+        // Controllers know the settings of all brokers (KIP-919).
+        Some(node) if !cluster.is_of_controllers() => cluster.call_node(node, what, request).await,
+        Some(_) | None => cluster.call_any_or_active_controller(what, request).await,
     }
 }
 

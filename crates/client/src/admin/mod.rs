@@ -2,11 +2,16 @@
 //! Not here: routing and retries (cluster), the words of a tool.
 //! Runs on the caller's task. Kafka: org.apache.kafka.clients.admin.{Admin, KafkaAdminClient}.
 
+pub mod brokers;
 pub mod configs;
 pub mod describe_topics;
+pub mod elections;
 pub mod groups;
+pub mod log_dirs;
 pub mod nodes;
 pub mod offsets;
+pub mod quorum;
+pub mod reassignments;
 pub mod topics;
 
 use crate::ClientError;

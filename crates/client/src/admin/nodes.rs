@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 /// `DescribeCluster`'s kind of endpoint: brokers, whoever answers.
 const ENDPOINT_TYPE_BROKER: i8 = 1;
+/// Controllers, which only controllers tell of (KIP-919).
+const ENDPOINT_TYPE_CONTROLLER: i8 = 2;
 
 /// A live broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,16 @@ pub async fn live_brokers(cluster: &mut Cluster) -> Result<Vec<Broker>, ClientEr
         .collect())
 }
 
+/// The ids of the nodes that are alive: brokers, or the controllers where the cluster is seen through them.
+pub async fn node_ids(cluster: &mut Cluster) -> Result<Vec<i32>, ClientError> {
+    if cluster.is_of_controllers() {
+        cluster.learn_nodes("describeCluster").await?;
+        return Ok(cluster.brokers().keys().map(|id| id.0).collect());
+    }
+    let brokers = live_brokers(cluster).await?;
+    Ok(brokers.into_iter().map(|broker| broker.id.0).collect())
+}
+
 /// The brokers that the controller behind this connection knows; for a port that serves no `Metadata`.
 pub async fn brokers_by_controller(
     cluster: &mut Cluster,
@@ -59,6 +71,80 @@ pub async fn brokers_by_controller(
             ))
         })
         .collect())
+}
+
+/// A node as the cluster describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub id: i32,
+    pub host: String,
+    pub port: i32,
+    pub rack: Option<String>,
+    /// Registered, but not alive; of a controller never.
+    pub is_fenced: bool,
+}
+
+/// A cluster as a node describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    pub cluster_id: Option<String>,
+    pub nodes: Vec<Node>,
+}
+
+/// The cluster's id and its nodes: brokers, or the controllers where the cluster is seen through them. Fenced brokers
+/// are told from version 2 of the API on.
+pub async fn describe_cluster(
+    cluster: &mut Cluster,
+    include_fenced_brokers: bool,
+) -> Result<Description, ClientError> {
+    let request = DescribeClusterRequest {
+        endpoint_type: if cluster.is_of_controllers() {
+            ENDPOINT_TYPE_CONTROLLER
+        } else {
+            ENDPOINT_TYPE_BROKER
+        },
+        include_fenced_brokers,
+        ..Default::default()
+    };
+    match cluster.call_any("listNodes", &request).await {
+        Ok(answer) => {
+            super::outcome(answer.error_code, answer.error_message.as_ref())?;
+            Ok(Description {
+                cluster_id: Some(answer.cluster_id.to_string()),
+                nodes: answer
+                    .brokers
+                    .into_iter()
+                    .map(|node| Node {
+                        id: node.broker_id,
+                        host: node.host.to_string(),
+                        port: node.port,
+                        rack: node.rack.map(|rack| rack.to_string()),
+                        is_fenced: node.is_fenced,
+                    })
+                    .collect(),
+            })
+        }
+        // Brokers before 2.8.
+        Err(ClientError::UnsupportedApi { .. })
+            if !cluster.is_of_controllers() && !include_fenced_brokers =>
+        {
+            let brokers = live_brokers(cluster).await?;
+            Ok(Description {
+                cluster_id: cluster.cluster_id().map(str::to_owned),
+                nodes: brokers
+                    .into_iter()
+                    .map(|broker| Node {
+                        id: broker.id.0,
+                        host: broker.address.host,
+                        port: i32::from(broker.address.port),
+                        rack: broker.rack,
+                        is_fenced: false,
+                    })
+                    .collect(),
+            })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Replicas of one partition on their way.
