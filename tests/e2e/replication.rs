@@ -5,12 +5,15 @@
 use crate::{consume, text};
 use kavka_client::{BrokerAddress, ClientConfig, Connection};
 use kavka_common::Uuid;
+use kavka_protocol::Records;
 use kavka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kavka_protocol::messages::fetch_response::PartitionData;
 use kavka_protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
-use kavka_protocol::messages::{FetchRequest, IncrementalAlterConfigsRequest};
+use kavka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kavka_protocol::messages::{FetchRequest, IncrementalAlterConfigsRequest, ProduceRequest};
+use kavka_records::{BatchBuilder, BatchOptions};
 use kavka_testkit::{Broker, Sandbox, Server, eventually, free_port};
 use std::path::Path;
 
@@ -387,4 +390,75 @@ fn a_throttled_replica_catches_up_at_its_rate() {
         let took = begun.elapsed();
         assert!(took.as_millis() >= 2000, "{side}: {took:?}");
     }
+}
+
+#[test]
+fn acks_all_takes_a_round_trip_not_a_long_poll() {
+    let sandbox = Sandbox::new();
+    let quorum_port = free_port();
+    let brokers: Vec<Broker> = (0..3)
+        .map(|id| {
+            Broker::of_zookeeper(&sandbox, &format!("data-{id}"), quorum_port)
+                .with("broker.id", id.to_string())
+        })
+        .collect();
+    let _quorum = start_quorum(&sandbox, quorum_port);
+    let _servers: Vec<Server> = brokers.iter().map(|b| b.start(&sandbox)).collect();
+    let bootstrap = brokers[0].bootstrap();
+    let create = [
+        "--create",
+        "--topic",
+        TOPIC,
+        "--replica-assignment",
+        "0:1:2",
+        "--bootstrap-server",
+        &bootstrap,
+    ];
+    sandbox.tool("kafka-topics", &create).success();
+    let mut took = Vec::new();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let address = BrokerAddress::new("localhost", brokers[0].port);
+        let mut connection = Connection::connect(&address, &ClientConfig::default())
+            .await
+            .expect("a connection");
+        for round in 0..60 {
+            let mut batch = BatchBuilder::new(BatchOptions::default());
+            let value = format!("record {round}");
+            batch
+                .append(0, None, Some(value.as_bytes()), [])
+                .expect("room");
+            let request = ProduceRequest {
+                acks: -1,
+                timeout_ms: 30_000,
+                topic_data: vec![TopicProduceData {
+                    name: TOPIC.into(),
+                    partition_data: vec![PartitionProduceData {
+                        index: 0,
+                        records: Some(Records::Bytes(batch.build().expect("a batch").into())),
+                        ..Default::default()
+                    }],
+                    ..Default::default()
+                }],
+                ..Default::default()
+            };
+            let begun = std::time::Instant::now();
+            // the last version that names topics by name
+            let response = connection
+                .call_version(&request, 12)
+                .await
+                .expect("an answer");
+            took.push(begun.elapsed());
+            let answer = &response.responses[0].partition_responses[0];
+            assert_eq!((answer.error_code, answer.base_offset), (0, round));
+        }
+    });
+    took.sort_unstable();
+    let median = took[took.len() / 2];
+    println!(
+        "acks=all: median {median:?}, longest {:?}",
+        took[took.len() - 1]
+    );
+    // a couple of milliseconds; ten times that on a machine that does much else, but nothing like a poll of half a second
+    assert!(median.as_millis() < 50, "{took:?}");
 }

@@ -7,7 +7,7 @@ use super::*;
 use kavka_common::{LeaderEpoch, NodeId};
 use kavka_metadata::MetadataRecord;
 use kavka_protocol::messages::PartitionChangeRecord;
-use kavka_replication::EpochEnd;
+use kavka_replication::{EpochEnd, LeaderEvent};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,4 +148,67 @@ async fn a_follower_cuts_where_the_logs_part() {
     // and it can lead from there
     let appended = Arc::clone(&partition).append_as_follower(EPOCH, 10, &[], 12, 0);
     assert_eq!(appended.unwrap().position.fetch_offset, 10);
+}
+
+/// What broker 2 says as it fetches from `fetch_offset`, with a log that begins at `log_start_offset`.
+async fn fetched_by_2(partition: &Arc<Partition>, fetch_offset: i64, log_start_offset: i64) {
+    let params = FetchParams {
+        replica: Some(FetchingReplica {
+            replica_id: NodeId(2),
+            broker_epoch: kavka_common::BrokerEpoch(5),
+        }),
+        isolation: FetchIsolation::LogEnd,
+        ..PARAMS
+    };
+    let asked = FetchPartition {
+        log_start_offset,
+        ..read_at(partition, fetch_offset)
+    };
+    let results = fetch(&params, &[asked]).await;
+    assert!(results[0].is_ok(), "{:?}", results[0]);
+}
+
+#[tokio::test]
+async fn deleted_records_wait_for_the_followers_that_are_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(dir.path()).await;
+    broker
+        .apply(&topic("t", topic_id(7), &[1, 2], &[1, 2]))
+        .await;
+    let partition = broker.partition();
+    partition.on_event(eligible(true));
+    broker.produce(batch(&["a", "b"])).unwrap();
+    fetched_by_2(&partition, 2, 0).await;
+    let deleting = {
+        let replicas = Arc::clone(&broker.replicas);
+        let targets = vec![(Ok(Arc::clone(&partition)), 1)];
+        tokio::spawn(async move { replicas.delete_records(targets, 30_000).await })
+    };
+    fetched_by_2(&partition, 2, 0).await;
+    while partition.view().unwrap().log_start_offset == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!deleting.is_finished());
+    fetched_by_2(&partition, 2, 1).await;
+    let results = tokio::time::timeout(Duration::from_secs(30), deleting).await;
+    assert!(matches!(results.unwrap().unwrap()[0], Ok(1)));
+
+    // nobody waits for a broker that is not there
+    let replicas = Arc::clone(&broker.replicas);
+    let targets = vec![(Ok(Arc::clone(&partition)), 2)];
+    let deleting = tokio::spawn(async move { replicas.delete_records(targets, 30_000).await });
+    while partition.view().unwrap().log_start_offset == 1 {
+        tokio::task::yield_now().await;
+    }
+    partition.on_event(eligible(false));
+    let results = tokio::time::timeout(Duration::from_secs(30), deleting).await;
+    assert!(matches!(results.unwrap().unwrap()[0], Ok(2)));
+}
+
+fn eligible(eligible: bool) -> LeaderEvent {
+    LeaderEvent::Eligibility {
+        replica_id: NodeId(2),
+        eligible,
+        broker_epoch: kavka_common::BrokerEpoch(5),
+    }
 }

@@ -56,12 +56,67 @@ struct State {
     /// `None` once closed or deleted.
     log: Option<Log>,
     role: Role,
+    /// Those who wait for the end of the log: replicas, which see everything.
+    append_waiters: Waiters,
+    /// Those who wait for what is committed, or for anything else.
     waiters: Waiters,
     flush_waiters: Waiters,
     flushing: bool,
     last_flush_ms: i64,
     /// Reused by each step of the core.
     actions: Vec<LeaderAction>,
+}
+
+/// What waiting requests depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Visible {
+    log_end_offset: Offset,
+    high_watermark: Offset,
+    last_stable_offset: Offset,
+    low_watermark: Offset,
+}
+
+impl State {
+    fn visible(&self) -> Option<Visible> {
+        let log = self.log.as_ref()?;
+        Some(Visible {
+            log_end_offset: log.log_end_offset(),
+            high_watermark: log.high_watermark(),
+            last_stable_offset: log.last_stable_offset(),
+            low_watermark: match &self.role {
+                Role::Leader(leader) => leader.low_watermark(),
+                Role::Follower(_) | Role::None => log.log_start_offset(),
+            },
+        })
+    }
+
+    /// Those for whom something has moved. An append alone moves nothing for consumers, and what is committed nothing for
+    /// replicas: with many partitions in one fetch each needless look is a costly one.
+    fn moved_since(&mut self, before: Option<Visible>) -> Woken {
+        let now = self.visible();
+        if now == before {
+            return Woken::default();
+        }
+        let (Some(now), Some(before)) = (now, before) else {
+            return self.take_waiters();
+        };
+        let appended = match now.log_end_offset != before.log_end_offset {
+            true => self.append_waiters.take(),
+            false => Woken::default(),
+        };
+        let same_end = Visible {
+            log_end_offset: now.log_end_offset,
+            ..before
+        };
+        match same_end == now {
+            true => appended,
+            false => appended.and(self.waiters.take()),
+        }
+    }
+
+    fn take_waiters(&mut self) -> Woken {
+        self.append_waiters.take().and(self.waiters.take())
+    }
 }
 
 /// One partition on this broker.
@@ -110,6 +165,7 @@ impl Partition {
             state: Mutex::new(State {
                 log: Some(log),
                 role: Role::None,
+                append_waiters: Waiters::default(),
                 waiters: Waiters::default(),
                 flush_waiters: Waiters::default(),
                 flushing: false,
@@ -188,7 +244,7 @@ impl Partition {
         state.role = Role::Leader(leader);
         self.run_actions(&mut guard);
         // those who waited under the old leadership look again and are told
-        let woken = guard.waiters.take();
+        let woken = guard.take_waiters();
         drop(guard);
         woken.wake();
         Ok(())
@@ -196,12 +252,9 @@ impl Partition {
 
     /// One step of the leader core, with its actions run; nothing for a follower.
     fn step(&self, mut state: MutexGuard<'_, State>, event: LeaderEvent) -> Woken {
-        let before = self.visible(&state);
+        let before = state.visible();
         self.step_locked(&mut state, event);
-        if self.visible(&state) == before {
-            return Woken::default();
-        }
-        state.waiters.take()
+        state.moved_since(before)
     }
 
     fn step_locked(&self, state: &mut State, event: LeaderEvent) {
@@ -209,16 +262,6 @@ impl Partition {
             leader.on_event(self.clock.monotonic_ms(), event, &mut state.actions);
             self.run_actions(state);
         }
-    }
-
-    /// What waiting requests depend on.
-    fn visible(&self, state: &State) -> Option<(Offset, Offset, Offset)> {
-        let log = state.log.as_ref()?;
-        Some((
-            log.log_end_offset(),
-            log.high_watermark(),
-            log.last_stable_offset(),
-        ))
     }
 
     fn run_actions(&self, state: &mut State) {
@@ -300,6 +343,7 @@ impl Partition {
             return Err(ReplicaError::NotEnoughReplicas);
         }
         let leader_epoch = leader.leader_epoch();
+        let before = state.visible();
         let log = state
             .log
             .as_mut()
@@ -311,12 +355,10 @@ impl Partition {
         }
         let log_end_offset = log.log_end_offset();
         let must_flush = log.unflushed_records() >= log.config().flush_messages;
-        let woken = if info.duplicate {
-            Woken::default()
-        } else {
+        if !info.duplicate {
             self.step_locked(state, LeaderEvent::LocalAppend { log_end_offset });
-            state.waiters.take()
-        };
+        }
+        let woken = state.moved_since(before);
         drop(guard);
         woken.wake();
         Ok(Appended {
@@ -494,11 +536,9 @@ impl Partition {
         let mut guard = self.state.lock();
         let log = guard.log.take();
         guard.role = Role::None;
-        let woken = guard.waiters.take();
-        let flush_woken = guard.flush_waiters.take();
+        let woken = guard.take_waiters().and(guard.flush_waiters.take());
         drop(guard);
         woken.wake();
-        flush_woken.wake();
         log
     }
 

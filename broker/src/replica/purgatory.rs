@@ -66,6 +66,12 @@ impl Waiters {
 pub struct Woken(Vec<Weak<Waiter>>);
 
 impl Woken {
+    /// Those of both.
+    pub fn and(mut self, other: Woken) -> Woken {
+        self.0.extend(other.0);
+        self
+    }
+
     pub fn wake(self) {
         for waiter in self.0 {
             if let Some(waiter) = waiter.upgrade() {

@@ -402,11 +402,13 @@ impl Leader {
         }
     }
 
-    /// The least log start over the replicas: what DeleteRecords waits for and answers.
+    /// The least log start over the replicas that are there: what DeleteRecords waits for and answers. -1 while one of
+    /// them has not fetched yet. A broker that is gone will follow when it comes back.
     pub fn low_watermark(&self) -> Offset {
         self.remotes
             .values()
-            .filter_map(|replica| replica.log_start_offset)
+            .filter(|replica| replica.isr_eligible)
+            .map(|replica| replica.log_start_offset.unwrap_or(-1))
             .fold(self.log_start_offset, Offset::min)
     }
 

@@ -205,9 +205,16 @@ fn the_log_start_pulls_the_high_watermark_along() {
         step(&mut leader, 0, moved),
         [LeaderAction::HighWatermark(6)]
     );
-    assert_eq!(leader.low_watermark(), 6);
+    assert_eq!(leader.low_watermark(), -1, "it has not fetched yet");
     step(&mut leader, 1, fetch(2, 7));
     assert_eq!(leader.low_watermark(), 0);
+    let gone = LeaderEvent::Eligibility {
+        replica_id: NodeId(2),
+        eligible: false,
+        broker_epoch: BrokerEpoch(7),
+    };
+    step(&mut leader, 2, gone);
+    assert_eq!(leader.low_watermark(), 6);
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Partition {
             leader_epoch,
             log.high_watermark(),
         ));
-        let woken = state.waiters.take();
+        let woken = state.take_waiters();
         drop(guard);
         woken.wake();
         Ok(())
@@ -83,7 +83,7 @@ impl Partition {
     ) -> Result<Followed, ReplicaError> {
         let now_ms = self.clock.wall_ms();
         let mut guard = self.state.lock();
-        let before = self.visible(&guard);
+        let before = guard.visible();
         let state = &mut *guard;
         let (log, follower) = follower_of(state, leader_epoch)?;
         if log.log_end_offset() != fetch_offset {
@@ -109,11 +109,9 @@ impl Partition {
                 && !records.is_empty(),
         };
         // readers of this replica wait for the high watermark
-        if self.visible(&guard) != before {
-            let woken = guard.waiters.take();
-            drop(guard);
-            woken.wake();
-        }
+        let woken = guard.moved_since(before);
+        drop(guard);
+        woken.wake();
         Ok(followed)
     }
 
@@ -173,7 +171,7 @@ impl Partition {
             position: position(log, leader_epoch),
             shorter,
         };
-        let woken = guard.waiters.take();
+        let woken = guard.take_waiters();
         drop(guard);
         woken.wake();
         Ok(cut)

@@ -127,7 +127,12 @@ impl Partition {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         if let Some(waiter) = waiter {
-            state.waiters.add(waiter);
+            match request.isolation {
+                FetchIsolation::LogEnd => state.append_waiters.add(waiter),
+                FetchIsolation::HighWatermark | FetchIsolation::TxnCommitted => {
+                    state.waiters.add(waiter);
+                }
+            }
         }
         let leader_only = request.leader_only || request.replica.is_some();
         if let (Some(replica), Role::Leader(leader)) = (request.replica, &state.role) {
@@ -156,9 +161,8 @@ impl Partition {
             max_offset_exclusive(log, request.isolation),
             request.min_one_batch && !held_back,
         )?;
-        let before = log.high_watermark();
         let truncations = log.truncations();
-        let mut high_watermark = before;
+        let mut high_watermark = log.high_watermark();
         if let Some(replica) = request.replica {
             let event = LeaderEvent::FollowerFetch {
                 replica_id: replica.replica_id,
@@ -166,15 +170,15 @@ impl Partition {
                 fetch_offset: request.fetch_offset,
                 log_start_offset: request.log_start_offset,
             };
+            let before = state.visible();
             self.step_locked(state, event);
             if let Some(log) = &state.log {
                 high_watermark = log.high_watermark();
             }
-            if high_watermark != before {
-                let woken = state.waiters.take();
-                drop(guard);
-                woken.wake();
-            }
+            // acks=all waits for the high watermark, DeleteRecords for the log starts of all replicas
+            let woken = state.moved_since(before);
+            drop(guard);
+            woken.wake();
         }
         Ok(match planned {
             PlannedRead::Nothing(found) => {
