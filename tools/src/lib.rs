@@ -3,6 +3,7 @@
 //! Kafka: org.apache.kafka.tools, org.apache.kafka.server.util.CommandLineUtils.
 
 pub mod args;
+pub mod broker_api_versions;
 #[cfg(feature = "rdkafka")]
 pub mod client_events;
 pub mod cluster;
@@ -13,6 +14,7 @@ pub mod console_producer;
 pub mod consumer_groups;
 pub mod diagnosis;
 pub mod exit;
+pub mod features;
 pub mod files;
 pub mod java;
 pub mod json;
@@ -22,6 +24,7 @@ pub mod log_dirs;
 pub mod metadata_quorum;
 pub mod output;
 pub mod reassign_partitions;
+pub mod replica_verification;
 pub mod session;
 pub mod signals;
 pub mod storage;

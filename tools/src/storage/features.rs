@@ -28,7 +28,7 @@ const KRAFT_VERSION_1: MetadataVersion = MetadataVersion(21);
 const ELR_NEEDS: MetadataVersion = MetadataVersion(23);
 
 /// A release by name; `unstable`: the complaint names the unstable level, too.
-pub(super) fn release(text: &str, unstable: bool) -> Result<MetadataVersion, Stop> {
+pub(crate) fn release(text: &str, unstable: bool) -> Result<MetadataVersion, Stop> {
     MetadataVersion::from_name(text).ok_or_else(|| {
         let mut known: Vec<&str> = MetadataVersion::all().map(MetadataVersion::name).collect();
         if unstable {
@@ -42,7 +42,7 @@ pub(super) fn release(text: &str, unstable: bool) -> Result<MetadataVersion, Sto
 }
 
 /// The level that a new cluster of this release begins with.
-pub(super) fn default_level(feature: &str, release: MetadataVersion) -> i16 {
+pub(crate) fn default_level(feature: &str, release: MetadataVersion) -> i16 {
     if feature == KRAFT_VERSION {
         return i16::from(release >= KRAFT_VERSION_1);
     }
@@ -52,7 +52,7 @@ pub(super) fn default_level(feature: &str, release: MetadataVersion) -> i16 {
 }
 
 /// `kafka-storage version-mapping`.
-pub(super) fn version_mapping(text: Option<&str>) -> Result<String, Stop> {
+pub(crate) fn version_mapping(text: Option<&str>) -> Result<String, Stop> {
     let (version, name) = match text {
         None => (
             MetadataVersion::LATEST_PRODUCTION,
@@ -72,7 +72,7 @@ fn highest(feature: &str) -> Option<i16> {
 }
 
 /// `kafka-storage feature-dependencies`.
-pub(super) fn dependencies<'a>(features: impl Iterator<Item = &'a str>) -> Result<String, Stop> {
+pub(crate) fn dependencies<'a>(features: impl Iterator<Item = &'a str>) -> Result<String, Stop> {
     let mut out = String::new();
     for text in features {
         let (name, level_text) = text.split_once('=').ok_or_else(|| {
@@ -114,7 +114,7 @@ pub(super) fn dependencies<'a>(features: impl Iterator<Item = &'a str>) -> Resul
 }
 
 /// `name=level` arguments; a name given twice has its last level.
-pub(super) fn parse_levels<'a>(
+pub(crate) fn parse_levels<'a>(
     arguments: impl Iterator<Item = &'a str>,
 ) -> Result<BTreeMap<String, i16>, Stop> {
     arguments

@@ -3,7 +3,7 @@
 //! Runs on the main thread; needs no cluster. Kafka: kafka.tools.StorageTool.
 
 mod checkpoint;
-mod features;
+pub(crate) mod features;
 mod format;
 mod info;
 mod options;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 /// Why there is no result.
 #[derive(Debug, PartialEq, Eq)]
-enum Stop {
+pub(crate) enum Stop {
     /// A sentence on standard error.
     Terse(String),
     /// An exception that leaves Java's `main`.

@@ -5,7 +5,7 @@
 
 mod describe;
 mod options;
-mod plan;
+pub(crate) mod plan;
 #[cfg(test)]
 mod topics_test;
 mod two_x;

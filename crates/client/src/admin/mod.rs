@@ -6,12 +6,14 @@ pub mod brokers;
 pub mod configs;
 pub mod describe_topics;
 pub mod elections;
+pub mod features;
 pub mod groups;
 pub mod log_dirs;
 pub mod nodes;
 pub mod offsets;
 pub mod quorum;
 pub mod reassignments;
+pub mod replicas;
 pub mod topics;
 
 use crate::ClientError;

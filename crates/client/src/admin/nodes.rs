@@ -5,7 +5,9 @@
 use crate::{BrokerAddress, ClientError, Cluster};
 use kavka_common::{BrokerId, NodeId};
 use kavka_protocol::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics;
-use kavka_protocol::messages::{DescribeClusterRequest, ListPartitionReassignmentsRequest};
+use kavka_protocol::messages::{
+    ApiVersionsRequest, DescribeClusterRequest, ListPartitionReassignmentsRequest,
+};
 use std::collections::BTreeMap;
 
 /// `DescribeCluster`'s kind of endpoint: brokers, whoever answers.
@@ -70,6 +72,25 @@ pub async fn brokers_by_controller(
                 u16::try_from(broker.port).ok()?,
             ))
         })
+        .collect())
+}
+
+/// The APIs that one broker serves: key, lowest and highest version, in its order.
+pub async fn api_versions(
+    cluster: &mut Cluster,
+    broker: BrokerId,
+) -> Result<Vec<(i16, i16, i16)>, ClientError> {
+    let request = ApiVersionsRequest {
+        client_software_name: "kavka".into(),
+        client_software_version: env!("CARGO_PKG_VERSION").into(),
+        ..Default::default()
+    };
+    let answer = cluster.call_node(broker, "apiVersions", &request).await?;
+    super::outcome(answer.error_code, None)?;
+    Ok(answer
+        .api_keys
+        .into_iter()
+        .map(|api| (api.api_key, api.min_version, api.max_version))
         .collect())
 }
 
