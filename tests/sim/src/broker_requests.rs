@@ -324,11 +324,23 @@ impl Life {
             };
             let read = match self.manager.partition_by_id(topic_id, asked.partition) {
                 Ok(partition) => {
+                    let replica_id = parked.fetch.replica_id;
+                    let progress = partition.follower_progress(replica_id);
                     let before = partition.view();
                     let read = partition.read(&request, None);
                     let after = partition.view();
-                    if read.is_err() {
-                        let checked = r7_stale_epochs::refused(&before, &after);
+                    let checked = match (&read, &after) {
+                        (Err(_), _) => r7_stale_epochs::refused(&before, &after),
+                        (Ok(_), Some(view)) => {
+                            r7_stale_epochs::served(view, asked.current_leader_epoch)
+                        }
+                        (Ok(_), None) => Ok(()),
+                    };
+                    context.oracle.fail(context.now, "R7", checked);
+                    if progress.is_some_and(|known| known.broker_epoch > parked.fetch.broker_epoch)
+                    {
+                        let after = partition.follower_progress(replica_id);
+                        let checked = r7_stale_epochs::refused(&progress, &after);
                         context.oracle.fail(context.now, "R7", checked);
                     }
                     context

@@ -241,11 +241,17 @@ impl World {
                 Some("elect-preferred")
             }
             FaultKind::Unregister => {
-                let id = self.running_broker()?;
-                if !self.may_end(id, false) {
-                    return None;
+                let brokers: Vec<Address> = self.brokers.keys().copied().collect();
+                let id = self.one_of(&brokers)?;
+                if !self.down.contains_key(&id) {
+                    if self.draw(3) > 0 && self.may_end(id, true) {
+                        self.crash_broker(id, Loss::Unsynced, false);
+                    } else if self.may_end(id, false) {
+                        self.crash_broker(id, Loss::Nothing, false);
+                    } else {
+                        return None;
+                    }
                 }
-                self.crash_broker(id, Loss::Nothing, false);
                 self.admin.unregister(self.now, id);
                 Some("unregister")
             }
@@ -257,8 +263,8 @@ impl World {
     /// A controller has just given its vote.
     pub fn voted(&mut self, id: Address) {
         let known = self.plan.faults.contains(&FaultKind::CrashAfterVote);
-        if known && self.now < self.plan.chaos_ms && self.draw(4) == 0 {
-            let away_ms = self.draw_ms(1, 40);
+        if known && self.now < self.plan.chaos_ms && self.draw(3) == 0 {
+            let away_ms = self.draw_ms(0, 15);
             self.crash_controller(id, Loss::Unsynced, away_ms);
             self.stats.fault("crash-after-vote");
         }

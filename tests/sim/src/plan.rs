@@ -83,6 +83,8 @@ pub struct Plan {
     /// Metadata as a snapshot and a tail rather than from the log's start, per mille of fetches from 0.
     pub snapshot_permille: usize,
     pub segment_bytes: u32,
+    /// How far apart controllers lose their patience with a leader: close together they stand at the same time.
+    pub election_spread_ms: i64,
 }
 
 impl Plan {
@@ -123,6 +125,7 @@ impl Plan {
             replica_lag_ms_max: pick(random, &[300, 800]),
             snapshot_permille: permille(pick(random, &[0, 300, 1_000])),
             segment_bytes: u32::try_from(pick(random, &[400, 2_000, 1 << 20])).unwrap_or(1 << 20),
+            election_spread_ms: pick(random, &[250, 250, 40]),
         }
     }
 }

@@ -180,7 +180,7 @@ impl Quorum {
 
     fn wait_for_leader(&mut self, context: &mut Context<'_>) {
         self.heard_ms = context.now;
-        self.election_after_ms = ELECTION_MS_MIN + context.below(250);
+        self.election_after_ms = ELECTION_MS_MIN + context.below(context.plan.election_spread_ms);
     }
 
     fn store_vote(&mut self, vote: &Vote) {

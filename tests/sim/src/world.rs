@@ -444,6 +444,9 @@ impl World {
         *self.lives.entry(id).or_default() += 1;
         let away_ms = i64::try_from(self.random.below(1_500)).unwrap_or(0);
         self.start_at(id, 20 + away_ms);
+        if self.random.below(3) == 0 {
+            self.hold_messages_of(id, 200 + away_ms);
+        }
         // its connections drop, and its port refuses: controllers may notice before the session lapses
         let controllers: Vec<Address> = self.controllers.keys().copied().collect();
         for controller in controllers {
@@ -459,6 +462,27 @@ impl World {
                 let to = controller;
                 self.schedule(5 + away_ms % 90, What::Timer { to, life, timer });
             }
+        }
+    }
+
+    /// What a node had sent stays in the network for longer: it may arrive when the node has begun another life.
+    fn hold_messages_of(&mut self, node: Address, for_ms: i64) {
+        let mut held = false;
+        let queue = std::mem::take(&mut self.queue);
+        self.queue = queue
+            .into_iter()
+            .map(|mut scheduled| {
+                if let What::Deliver { from, .. } = &scheduled.what
+                    && *from == node
+                {
+                    scheduled.at_ms += for_ms;
+                    held = true;
+                }
+                scheduled
+            })
+            .collect();
+        if held {
+            self.stats.fault("late-messages-of-an-earlier-life");
         }
     }
 

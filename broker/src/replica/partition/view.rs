@@ -6,6 +6,7 @@
 use super::{Partition, Role};
 use kavka_common::{LeaderEpoch, NodeId, Offset};
 use kavka_replication::Registration;
+use kavka_replication::replica::Replica;
 
 /// What a replica is at the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,14 @@ pub struct FollowerView {
 }
 
 impl Partition {
+    /// What the leader knows of a follower; `None` where this replica does not lead, or that one is none.
+    pub fn follower_progress(&self, replica_id: NodeId) -> Option<Replica> {
+        match &self.state.lock().role {
+            Role::Leader(leader) => leader.replica(replica_id).copied(),
+            Role::Follower(_) | Role::None => None,
+        }
+    }
+
     /// The followers that could serve a reader at `offset`; `None` when this replica does not lead. Only those in
     /// sync: a consumer that was sent to one that falls behind would be sent there again and again (KIP-392).
     pub fn followers_holding(&self, offset: Offset) -> Option<Vec<FollowerView>> {

@@ -3,7 +3,8 @@
 //! Pure. Source: KIP-320, KIP-497, KIP-841, KIP-903; KAFKA-15221, KAFKA-14154.
 
 use super::{Checked, require};
-use kavka_common::NodeId;
+use kavka_broker::replica::{PartitionView, ViewedRole};
+use kavka_common::{LeaderEpoch, NodeId};
 use kavka_metadata::{MetadataImage, MetadataRecord};
 use kavka_protocol::AnyRequest;
 
@@ -48,6 +49,18 @@ pub fn decided(image: &MetadataImage, request: &AnyRequest, records: &[MetadataR
         }
         _ => Ok(()),
     }
+}
+
+/// A replica's fetch that names a leader epoch was served: the leader is in that epoch.
+pub fn served(view: &PartitionView, asked: LeaderEpoch) -> Checked {
+    let leads_in = match &view.role {
+        ViewedRole::Leader { registration, .. } => Some(registration.leader_epoch),
+        ViewedRole::Follower { .. } | ViewedRole::None => None,
+    };
+    require(
+        asked == LeaderEpoch::UNKNOWN || leads_in == Some(asked),
+        || format!("a fetch for epoch {asked} is served by {view:?}"),
+    )
 }
 
 /// A request was refused for its epoch: the replica is as it was.
