@@ -6,7 +6,7 @@ use super::replica_test::{Broker, PARAMS, batch, offsets_of, read_at, topic, top
 use super::*;
 use kavka_common::{LeaderEpoch, NodeId};
 use kavka_metadata::MetadataRecord;
-use kavka_protocol::messages::PartitionChangeRecord;
+use kavka_protocol::messages::{ConfigRecord, PartitionChangeRecord};
 use kavka_replication::{EpochEnd, LeaderEvent};
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,15 @@ async fn leaders_log(values: &[&str]) -> Vec<u8> {
     for value in values {
         leader.produce(batch(&[value])).unwrap();
     }
-    let results = fetch(&PARAMS, &[read_at(&leader.partition(), 0)]).await;
+    let params = FetchParams {
+        max_bytes: 4 << 20,
+        ..PARAMS
+    };
+    let asked = FetchPartition {
+        max_bytes: params.max_bytes,
+        ..read_at(&leader.partition(), 0)
+    };
+    let results = fetch(&params, &[asked]).await;
     let region = results[0].as_ref().unwrap().region.clone().unwrap();
     region.read().unwrap().to_vec()
 }
@@ -211,4 +219,28 @@ fn eligible(eligible: bool) -> LeaderEvent {
         eligible,
         broker_epoch: kavka_common::BrokerEpoch(5),
     }
+}
+
+/// The leader's segments were larger than this topic's are now: what does not fit into one together fits one by one.
+#[tokio::test]
+async fn an_answer_larger_than_a_segment_is_taken_batch_by_batch() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = follower(dir.path()).await;
+    let large = "x".repeat(300_000);
+    let log = leaders_log(&[large.as_str(); 4]).await;
+    broker
+        .apply(&[MetadataRecord::Config(ConfigRecord {
+            resource_type: 2,
+            resource_name: "t".into(),
+            name: "segment.bytes".into(),
+            value: Some("1048576".into()),
+            ..Default::default()
+        })])
+        .await;
+    let partition = broker.partition();
+    assert_eq!(partition.settings().log.segment_bytes, 1 << 20);
+    assert!(log.len() > 1 << 20);
+    let followed = partition.append_as_follower(EPOCH, 0, &log, 4, 0).unwrap();
+    assert_eq!(followed.position.fetch_offset, 4);
+    assert_eq!(partition.view().unwrap().high_watermark, 4);
 }

@@ -15,6 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// First pause after a refusal: a leader that has not read the metadata yet needs a moment, not a second.
 const BACKOFF_MS_MIN: i64 = 10;
 
+/// The wait of a request that follows one that was given up, and is not given up itself: news that keep coming must not
+/// keep large answers from arriving.
+const HURRIED_WAIT_MS: i32 = 50;
+
 /// The settings of a fetcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetcherConfig {
@@ -204,6 +208,8 @@ pub struct Fetcher {
     ready: usize,
     session: FollowerSession,
     in_flight: bool,
+    /// The last request was given up for more urgent news.
+    hurried: bool,
     /// No request before this time.
     resume_ms: i64,
     failures: u32,
@@ -219,6 +225,7 @@ impl Fetcher {
             ready: 0,
             session: FollowerSession::default(),
             in_flight: false,
+            hurried: false,
             resume_ms: i64::MIN,
             failures: 0,
         }
@@ -236,13 +243,16 @@ impl Fetcher {
         self.in_flight
     }
 
-    /// Whether something waits to be asked for that the request under way does not ask for.
+    /// Whether the request under way should be given up, because something waits to be asked for that it does not ask
+    /// for. Never twice in a row.
     pub fn wants_another_request(&self) -> bool {
-        self.changed.iter().any(|id| {
-            self.partitions
-                .get(id)
-                .is_some_and(|followed| followed.stage == Stage::Ready)
-        })
+        let mut changed = self.changed.iter();
+        !self.hurried
+            && changed.any(|id| {
+                self.partitions
+                    .get(id)
+                    .is_some_and(|followed| followed.stage == Stage::Ready)
+            })
     }
 
     /// The partition's position, while it is followed here.
@@ -289,7 +299,10 @@ impl Fetcher {
             self.session
                 .incremental(changed.into_iter().map(|id| (wanted(&id), id)))
         };
-        plan.wait_ms = wait_ms;
+        plan.wait_ms = match self.hurried {
+            true => wait_ms.min(HURRIED_WAIT_MS),
+            false => wait_ms,
+        };
         self.in_flight = true;
         Some(plan)
     }
@@ -314,10 +327,12 @@ impl Fetcher {
             FetcherEvent::Answered(answer) => {
                 // an answer to a request that was given up is nobody's
                 if std::mem::take(&mut self.in_flight) {
+                    self.hurried = false;
                     self.answered(now_ms, &answer, out);
                 }
             }
             FetcherEvent::Lost { back_off } => {
+                self.hurried = self.in_flight && !back_off;
                 self.in_flight = false;
                 self.session.reset();
                 if back_off {

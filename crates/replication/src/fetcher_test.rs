@@ -135,6 +135,25 @@ fn only_what_changed_is_named_again() {
 }
 
 #[test]
+fn news_that_keep_coming_do_not_keep_answers_away() {
+    let mut bench = Bench::following(&[(0, at(1, 5, 1))]);
+    assert_eq!(bench.plan().unwrap().wait_ms, 500);
+    bench.follow(1, at(1, 0, -1));
+    assert!(bench.fetcher.wants_another_request());
+    bench.event(FetcherEvent::Lost { back_off: false });
+    let plan = bench.plan().unwrap();
+    assert_eq!((plan.partitions.len(), plan.wait_ms), (2, 50));
+    bench.follow(2, at(1, 0, -1));
+    assert!(!bench.fetcher.wants_another_request());
+    bench.answer(9, vec![good(0), good(1)]);
+    let plan = bench.plan().unwrap();
+    assert_eq!(plan.partitions, [(id(2), at(1, 0, -1))]);
+    assert_eq!(plan.wait_ms, 500);
+    bench.follow(3, at(1, 0, -1));
+    assert!(bench.fetcher.wants_another_request());
+}
+
+#[test]
 fn session_faults_begin_a_new_session() {
     let mut bench = Bench::following(&[(0, at(1, 5, 1))]);
     bench.plan();
