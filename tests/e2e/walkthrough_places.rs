@@ -5,7 +5,8 @@
 use crate::walkthrough_kraft::{all_there, first_steps};
 use kavka_testkit::sandbox::{built_programs, workspace};
 use kavka_testkit::{Broker, Sandbox, run};
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -80,6 +81,77 @@ fn through_links_to_the_scripts_and_to_their_folder() {
     sandbox.adopt(&mut command);
     let said = run(command.arg("--version"), "").success();
     assert!(said.starts_with("4.3"), "{said}");
+
+    // all scripts through a link to their folder, under its own name or another, from there and from elsewhere
+    for name in ["bin", "commands"] {
+        symlink(real.join("bin"), links.join(name)).expect("a link");
+        let inside = links.join(name);
+        for (script, directory) in [
+            (inside.join("kafka-topics.sh"), Path::new("/")),
+            (Path::new(name).join("kafka-topics.sh"), &*links),
+            ("./kafka-topics.sh".into(), &*inside),
+        ] {
+            let mut command = Command::new(script);
+            sandbox.adopt(&mut command);
+            let said = run(command.current_dir(directory).arg("--version"), "").success();
+            assert!(said.starts_with("4.3"), "{said}");
+        }
+    }
+}
+
+/// librdkafka cannot be built below such a folder, so the build happens elsewhere, and its programs are found.
+#[test]
+fn the_first_call_builds_outside_a_folder_with_spaces() {
+    let sandbox = installed("my own kafka (new) $HOME 'x'");
+    let home = &sandbox.home;
+    let programs = sandbox.path("programs");
+    std::fs::rename(home.join("libexec"), &programs).expect("a folder");
+    std::fs::create_dir_all(home.join("scripts")).expect("a folder");
+    for script in ["build", "target-folder"] {
+        std::fs::copy(
+            workspace().join("scripts").join(script),
+            home.join("scripts").join(script),
+        )
+        .expect("a copy");
+    }
+    // a cargo that has everything built already
+    let tools = sandbox.path("tools");
+    let cargo = tools.join("cargo");
+    std::fs::create_dir_all(&tools).expect("a folder");
+    std::fs::write(
+        &cargo,
+        "#!/bin/sh\necho \"built in $CARGO_TARGET_DIR\"\nmkdir -p \"$CARGO_TARGET_DIR\"\n\
+         ln -s \"$PROGRAMS\" \"$CARGO_TARGET_DIR/release\"\n",
+    )
+    .expect("a file");
+    std::fs::set_permissions(&cargo, Permissions::from_mode(0o755)).expect("its mode");
+    let search_path = format!(
+        "{}:{}",
+        tools.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let cache = sandbox.path("cache");
+    let version = || {
+        let mut command = sandbox.script("kafka-topics");
+        command
+            .env("PATH", &search_path)
+            .env("PROGRAMS", &programs)
+            .env("XDG_CACHE_HOME", &cache);
+        run(command.arg("--version"), "")
+    };
+    let first = version();
+    let wanted = format!("built in {}/kavka/target-", cache.display());
+    assert!(first.stderr.contains(&wanted), "{}", first.stderr);
+    assert!(first.success().starts_with("4.3"));
+    let second = version();
+    assert_eq!(second.stderr, "", "built once");
+    assert!(second.success().starts_with("4.3"));
+
+    // products of the time before the folder got its name cannot be built on
+    std::fs::remove_file(home.join("target")).expect("a link");
+    std::fs::create_dir(home.join("target")).expect("a folder");
+    let said = version().failure();
+    assert!(said.contains("rm -r target"), "{said}");
 }
 
 #[test]
@@ -132,5 +204,7 @@ fn a_missing_program_is_named_with_the_way_out() {
     std::fs::remove_dir_all(sandbox.home.join("libexec")).expect("a folder");
     let said = sandbox.tool("kafka-topics", &["--version"]).failure();
     assert!(said.contains("no built program"), "{said}");
+    // nothing to build there, so Rust would not help
     assert!(said.contains("scripts/build"), "{said}");
+    assert!(!said.contains("Install Rust"), "{said}");
 }
