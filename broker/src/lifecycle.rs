@@ -109,6 +109,8 @@ pub struct BrokerLifecycle {
     state: watch::Sender<BrokerState>,
     want_shutdown: watch::Sender<bool>,
     offline_dirs: watch::Sender<BTreeSet<Uuid>>,
+    /// Those of `offline_dirs` that the controller has heard of.
+    told_dirs: watch::Sender<BTreeSet<Uuid>>,
 }
 
 impl BrokerLifecycle {
@@ -127,6 +129,7 @@ impl BrokerLifecycle {
             state: watch::Sender::new(BrokerState::Starting),
             want_shutdown: watch::Sender::new(false),
             offline_dirs: watch::Sender::new(BTreeSet::new()),
+            told_dirs: watch::Sender::new(BTreeSet::new()),
         })
     }
 
@@ -147,6 +150,13 @@ impl BrokerLifecycle {
     pub fn directory_failed(&self, directory_id: Uuid) {
         self.offline_dirs
             .send_if_modified(|dirs| dirs.insert(directory_id));
+    }
+
+    /// Completes when the controller has heard that the directory failed.
+    pub async fn directory_failure_told(&self, directory_id: Uuid) {
+        let mut told = self.told_dirs.subscribe();
+        // the sender lives in self, so the wait cannot fail
+        let _ = told.wait_for(|told| told.contains(&directory_id)).await;
     }
 
     /// Registers, and retries until the timeout. The broker is fenced afterwards: `run` lets it serve.
@@ -288,7 +298,7 @@ impl BrokerLifecycle {
     }
 
     async fn heartbeat(&self, leaving: bool) -> Result<BrokerHeartbeatResponse, String> {
-        let offline_log_dirs = self.offline_dirs.borrow().iter().copied().collect();
+        let offline_log_dirs: Vec<Uuid> = self.offline_dirs.borrow().iter().copied().collect();
         let response = self
             .channel
             .call(BrokerHeartbeatRequest {
@@ -297,13 +307,20 @@ impl BrokerLifecycle {
                 current_metadata_offset: self.cache.published_offset(),
                 want_fence: false,
                 want_shut_down: leaving,
-                offline_log_dirs,
+                offline_log_dirs: offline_log_dirs.clone(),
                 ..Default::default()
             })
             .await
             .map_err(|error| error.to_string())?;
         match ErrorCode::from(response.error_code) {
-            ErrorCode::None => Ok(response),
+            ErrorCode::None => {
+                self.told_dirs.send_if_modified(|told| {
+                    let before = told.len();
+                    told.extend(offline_log_dirs);
+                    told.len() > before
+                });
+                Ok(response)
+            }
             ErrorCode::StaleBrokerEpoch | ErrorCode::BrokerIdNotRegistered if !leaving => {
                 // The registration is gone: somebody unregistered this broker, or the cluster was set back.
                 warn!(target: LOGGER, "[BrokerLifecycleManager id={}] the controller does not know this broker's epoch; registering anew", self.settings.broker_id);

@@ -6,6 +6,7 @@
 mod broker_part;
 mod config;
 mod controller_part;
+mod failed_dirs;
 mod remote;
 
 pub use config::ServerConfig;

@@ -36,6 +36,7 @@ impl WireError for ReplicaError {
             ReplicaError::DuplicatePartition => ErrorCode::InvalidRequest,
             ReplicaError::InvalidBatch(invalid) => invalid.error_code(),
             ReplicaError::Append(error) => error.error_code(),
+            ReplicaError::LogDirOffline(_) => ErrorCode::KafkaStorageError,
             ReplicaError::Storage(error) => error.error_code(),
         }
     }

@@ -100,6 +100,10 @@ impl ReplicaManager {
         let doomed = self.apply_changes(&changes, after, width);
         self.apply_configs(delta, after);
         self.apply_brokers(delta, after);
+        if !delta.features.is_empty() {
+            // the controller may keep directories from now on
+            self.check_assignments();
+        }
         (changes, doomed)
     }
 
@@ -179,13 +183,19 @@ impl ReplicaManager {
     }
 
     fn take_up(&self, change: &PartitionChange, after: &MetadataImage) {
+        self.take_up_role(change, after);
+        let id = &change.topic_partition;
+        self.check_assignment(id.topic_id, &id.topic_partition);
+    }
+
+    fn take_up_role(&self, change: &PartitionChange, after: &MetadataImage) {
         let id = &change.topic_partition;
         let tp = &id.topic_partition;
         let partition = match self.host(change) {
             Ok(partition) => partition,
             Err(e) => {
                 tracing::error!(target: "state.change.logger", "{tp} is offline: {e}");
-                self.put(id, Hosted::Offline(e));
+                self.put_offline(id, e);
                 return;
             }
         };
@@ -198,13 +208,36 @@ impl ReplicaManager {
         if let Err(e) = begun {
             let what = if leads { "Leading" } else { "Following" };
             tracing::error!(target: "state.change.logger", "{what} {tp} failed: {e}");
-            self.put(id, Hosted::Offline(e));
+            self.put_offline(id, e);
             self.retire(&partition);
         } else if leads {
             for replica_id in new.replicas.iter().copied() {
                 partition.on_event(eligibility(after, replica_id));
             }
         }
+    }
+
+    /// Out of service. What is known of its directory stays.
+    fn put_offline(&self, id: &TopicIdPartition, error: ReplicaError) {
+        let tp = &id.topic_partition;
+        let directory_id = match self.topics.read().get(&tp.topic) {
+            Some(topic) if topic.topic_id == id.topic_id => {
+                match topic.partitions.get(&tp.partition) {
+                    Some(Hosted::Offline { directory_id, .. }) => *directory_id,
+                    Some(Hosted::Online(partition)) => self
+                        .log_dir(partition.log_dir())
+                        .filter(|dir| dir.is_failed())
+                        .and_then(LogDir::directory_id),
+                    None => None,
+                }
+            }
+            Some(_) | None => None,
+        };
+        let offline = Hosted::Offline {
+            error,
+            directory_id,
+        };
+        self.put(id, offline);
     }
 
     /// The log of a partition that is offline from now on.
@@ -224,14 +257,14 @@ impl ReplicaManager {
             match topic.partitions.get(&tp.partition) {
                 Some(Hosted::Online(partition)) => return Ok(Arc::clone(partition)),
                 // only a restart brings a failed log back
-                Some(Hosted::Offline(e)) => return Err(e.clone()),
+                Some(Hosted::Offline { error, .. }) => return Err(error.clone()),
                 None => {}
             }
         }
         let settings = self.topic_settings(&tp.topic);
         let (log_dir, mut log) = match self.claim(id)? {
             Some(claimed) => claimed,
-            None => self.create(id, change.new.directory(self.context.local), &settings.log)?,
+            None => self.create(id, &change.new, &settings.log)?,
         };
         log.set_config(settings.log.clone());
         let partition = Partition::new(id.clone(), log_dir, log, settings, &self.context);
@@ -274,7 +307,7 @@ impl ReplicaManager {
     fn create(
         &self,
         id: &TopicIdPartition,
-        assigned: Option<Uuid>,
+        registration: &PartitionRegistration,
         config: &kavka_storage::LogConfig,
     ) -> Result<(Arc<Path>, Log), ReplicaError> {
         let tp = &id.topic_partition;
@@ -282,7 +315,7 @@ impl ReplicaManager {
         self.set_aside(tp, Aside::Stray)?;
         let mut failure = None;
         loop {
-            let dir = match self.dir_for_new_log(assigned) {
+            let dir = match self.dir_for_new_log(tp, registration) {
                 Ok(dir) => dir,
                 Err(e) => return Err(failure.unwrap_or(e)),
             };
@@ -375,7 +408,7 @@ impl ReplicaManager {
                     });
                 }
             }
-            Some(Hosted::Offline(_)) => {}
+            Some(Hosted::Offline { .. }) => {}
             None => return Vec::new(),
         }
         match self.set_aside(tp, Aside::Delete) {

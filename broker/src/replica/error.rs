@@ -2,6 +2,7 @@
 //! Not here: wire codes (api/errors.rs).
 //! Pure data. Kafka: org.apache.kafka.common.errors.*, as ReplicaManager and Partition throw them.
 
+use kavka_common::TopicPartition;
 use kavka_records::InvalidBatch;
 use kavka_storage::{AppendError, OffsetOutOfRange, ReadError, StorageError};
 
@@ -45,6 +46,10 @@ pub enum ReplicaError {
     UnsupportedVersion,
     #[error("The request names the same partition twice.")]
     DuplicatePartition,
+    #[error(
+        "The log of {0} may lie in a log directory that is offline, so none is made in another one."
+    )]
+    LogDirOffline(TopicPartition),
     #[error("{0}")]
     InvalidBatch(Box<InvalidBatch>),
     #[error(transparent)]

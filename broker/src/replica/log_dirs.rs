@@ -5,9 +5,12 @@
 use crate::replica::error::ReplicaError;
 use crate::replica::manager::{Hosted, ReplicaManager};
 use crate::replica::partition::Partition;
+use crate::replica::placement::{Placement, place};
 use kavka_common::{Offset, TopicPartition, Uuid};
+use kavka_metadata::PartitionRegistration;
 use kavka_storage::LogDir;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One replica in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,27 +33,33 @@ pub struct DirDescription {
 
 impl ReplicaManager {
     /// The directory for a new log: the assigned one, else the one with the fewest logs. `placed` when it is made there.
-    pub(super) fn dir_for_new_log(&self, assigned: Option<Uuid>) -> Result<&LogDir, ReplicaError> {
-        let by_id = assigned.and_then(|id| {
-            self.dirs.live().find(|dir| {
-                dir.meta()
-                    .and_then(|meta| meta.directory_id)
-                    .is_some_and(|own| own == id)
-            })
-        });
+    pub(super) fn dir_for_new_log(
+        &self,
+        tp: &TopicPartition,
+        registration: &PartitionRegistration,
+    ) -> Result<&LogDir, ReplicaError> {
+        let is_live = |id| self.dirs.live_by_id(id).is_some();
+        let any_offline = self.dirs.any_offline();
+        let assigned = match place(registration, self.context.local, is_live, any_offline) {
+            Placement::Refused => return Err(ReplicaError::LogDirOffline(tp.clone())),
+            Placement::Assigned(id) => self.dirs.live_by_id(id),
+            Placement::Any => None,
+        };
         let mut placing = self.placing.lock();
-        let dir = match by_id {
+        let dir = match assigned {
             Some(dir) => dir,
             None => {
                 let partitions = self.partitions();
+                let unclaimed = self.unclaimed.lock();
                 let logs_in = |dir: &LogDir| {
                     let here = |path: &Path| path == dir.path();
                     let hosted = partitions.iter().filter(|p| here(p.log_dir())).count();
-                    hosted + placing.get(dir.path()).copied().unwrap_or(0)
+                    let waiting = unclaimed.values().filter(|f| here(&f.log_dir)).count();
+                    hosted + waiting + placing.get(dir.path()).copied().unwrap_or(0)
                 };
                 self.dirs
                     .choose_for_new_log(logs_in)
-                    .ok_or(ReplicaError::NotLeaderOrFollower)?
+                    .ok_or_else(|| ReplicaError::LogDirOffline(tp.clone()))?
             }
         };
         *placing.entry(dir.path().to_owned()).or_insert(0) += 1;
@@ -61,6 +70,22 @@ impl ReplicaManager {
     pub(super) fn placed(&self, dir: &LogDir) {
         if let Some(under_way) = self.placing.lock().get_mut(dir.path()) {
             *under_way -= 1;
+        }
+    }
+
+    /// Retires directories as they fail, until the broker stops.
+    pub(super) async fn watch_dirs(self: Arc<Self>) {
+        let mut stopping = self.stopping.subscribe();
+        loop {
+            let this = Arc::clone(&self);
+            let retired = tokio::task::spawn_blocking(move || this.retire_failed_dirs());
+            if retired.await.is_err() {
+                return;
+            }
+            tokio::select! {
+                () = self.dir_alarm.notified() => {}
+                _ = stopping.wait_for(|stopping| *stopping) => return,
+            }
         }
     }
 
@@ -79,22 +104,29 @@ impl ReplicaManager {
                 tracing::error!(target: "kafka.server.ReplicaManager", "{} partitions go offline: {error}", here.len());
             }
             for partition in here {
-                self.take_offline(&partition, error.clone().into());
+                self.take_offline(&partition, error.clone().into(), dir.directory_id());
+                self.check_assignment(partition.topic_id(), partition.topic_partition());
             }
+            self.failed_dirs.send_if_modified(|failed| {
+                let known = failed.insert(dir.path().to_owned(), dir.directory_id());
+                known.is_none()
+            });
         }
         if self.dirs.live().next().is_none() && !self.all_dirs_failed.send_replace(true) {
             tracing::error!(target: "kafka.log.LogManager", "Shutdown broker because all log dirs have failed");
         }
     }
 
-    fn take_offline(&self, partition: &Partition, error: ReplicaError) {
+    fn take_offline(&self, partition: &Partition, error: ReplicaError, directory_id: Option<Uuid>) {
         let tp = partition.topic_partition();
         if let Some(topic) = self.topics.write().get_mut(&tp.topic)
             && topic.topic_id == partition.topic_id()
         {
-            topic
-                .partitions
-                .insert(tp.partition, Hosted::Offline(error));
+            let offline = Hosted::Offline {
+                error,
+                directory_id,
+            };
+            topic.partitions.insert(tp.partition, offline);
         }
         // the log is dropped as it is: nothing more is written to this directory
         drop(partition.take_log());
@@ -123,6 +155,13 @@ impl ReplicaManager {
                     .collect(),
             }
         });
-        described.collect()
+        let unopened = self.dirs.unopened.iter().map(|path| DirDescription {
+            path: path.clone(),
+            is_offline: true,
+            total_bytes: -1,
+            usable_bytes: -1,
+            replicas: Vec::new(),
+        });
+        described.chain(unopened).collect()
     }
 }

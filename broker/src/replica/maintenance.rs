@@ -14,8 +14,6 @@ use tokio::task::JoinHandle;
 
 /// Files wait for `file.delete.delay.ms`; this is how exact that is.
 const DELETION_INTERVAL_MS: i64 = 1_000;
-/// Requests are refused from the failure on; this is only how soon the partitions' files are let go.
-const FAILED_DIRS_INTERVAL_MS: i64 = 1_000;
 /// How exact `flush.ms` is at best, whatever `log.flush.scheduler.interval.ms` says above it.
 const FLUSH_INTERVAL_MS_MAX: i64 = 1_000;
 
@@ -31,7 +29,7 @@ impl ReplicaManager {
                 Self::run_retention,
             ),
             self.every(0, DELETION_INTERVAL_MS, Self::run_deletions),
-            self.every(0, FAILED_DIRS_INTERVAL_MS, Self::retire_failed_dirs),
+            tokio::spawn(Arc::clone(self).watch_dirs()),
             self.every(
                 delay_ms,
                 settings.recovery_point_checkpoint_interval_ms,

@@ -5,6 +5,7 @@
 
 use crate::logging::RateLimit;
 use crate::replica::append::{self, Acks};
+use crate::replica::assignments::Unassigned;
 use crate::replica::error::ReplicaError;
 use crate::replica::partition::{Appended, IsrProposal, Partition, PartitionContext};
 use crate::replica::purgatory::Waiter;
@@ -26,14 +27,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// A partition that the metadata assigns to this broker.
 #[derive(Clone, Debug)]
 pub(super) enum Hosted {
     Online(Arc<Partition>),
     /// Its log could not be opened, or its directory failed.
-    Offline(ReplicaError),
+    Offline {
+        error: ReplicaError,
+        /// The directory that failed, where it is known.
+        directory_id: Option<Uuid>,
+    },
 }
 
 #[derive(Debug)]
@@ -79,6 +84,11 @@ pub struct ReplicaManager {
     pub(super) checkpointing: Mutex<()>,
     pub(super) stopping: watch::Sender<bool>,
     pub(super) all_dirs_failed: watch::Sender<bool>,
+    /// The directories whose partitions are offline, with their ids.
+    pub(super) failed_dirs: watch::Sender<BTreeMap<PathBuf, Option<Uuid>>>,
+    /// A directory has failed, and its partitions may still be there.
+    pub(super) dir_alarm: Arc<Notify>,
+    pub(super) unassigned: Unassigned,
     /// Clients try again at once, and the log file may lie on the very disk that is full.
     append_failures: RateLimit,
     sessions: Mutex<FetchSessionCache>,
@@ -101,6 +111,11 @@ impl ReplicaManager {
         clock: Arc<dyn Clock>,
     ) -> Arc<ReplicaManager> {
         let (proposals, receiver) = mpsc::unbounded_channel();
+        let dir_alarm = Arc::new(Notify::new());
+        for dir in &dirs.dirs {
+            let alarm = Arc::clone(&dir_alarm);
+            dir.latch().on_failure(move || alarm.notify_one());
+        }
         Arc::new(ReplicaManager {
             context: PartitionContext {
                 local,
@@ -123,6 +138,9 @@ impl ReplicaManager {
             checkpointing: Mutex::default(),
             stopping: watch::Sender::new(false),
             all_dirs_failed: watch::Sender::new(false),
+            failed_dirs: watch::Sender::default(),
+            dir_alarm,
+            unassigned: Unassigned::default(),
             append_failures: RateLimit::per_second(1),
             proposals: Mutex::new(Some(receiver)),
         })
@@ -169,6 +187,11 @@ impl ReplicaManager {
         let _ = failed.wait_for(|failed| *failed).await;
     }
 
+    /// The directories that failed and whose partitions are out of service, with their ids.
+    pub fn failed_dirs(&self) -> watch::Receiver<BTreeMap<PathBuf, Option<Uuid>>> {
+        self.failed_dirs.subscribe()
+    }
+
     /// The ISRs that leaders here want registered; for the one task that talks to the controller about them.
     pub fn take_isr_proposals(&self) -> Option<mpsc::UnboundedReceiver<IsrProposal>> {
         self.proposals.lock().take()
@@ -181,7 +204,7 @@ impl ReplicaManager {
         {
             return match hosted {
                 Hosted::Online(partition) => Ok(Arc::clone(partition)),
-                Hosted::Offline(e) => Err(e.clone()),
+                Hosted::Offline { error, .. } => Err(error.clone()),
             };
         }
         // known elsewhere: the client's metadata is old, not wrong
@@ -257,7 +280,7 @@ impl ReplicaManager {
         let mut partitions: Vec<Arc<Partition>> = hosted
             .filter_map(|hosted| match hosted {
                 Hosted::Online(partition) => Some(Arc::clone(partition)),
-                Hosted::Offline(_) => None,
+                Hosted::Offline { .. } => None,
             })
             .collect();
         partitions.sort_by(|a, b| a.topic_partition().cmp(b.topic_partition()));

@@ -6,6 +6,7 @@
 pub mod alter_partition;
 pub mod append;
 pub mod apply;
+pub mod assignments;
 pub mod closest;
 pub mod error;
 pub mod fetch;
@@ -15,6 +16,7 @@ pub mod maintenance;
 pub mod manager;
 pub mod offsets;
 pub mod partition;
+mod placement;
 pub mod producer_ids;
 pub mod purgatory;
 pub mod recovery;
@@ -57,3 +59,7 @@ mod cold_read_test;
 #[cfg(test)]
 #[path = "follow_test.rs"]
 mod follow_test;
+
+#[cfg(test)]
+#[path = "log_dirs_test.rs"]
+mod log_dirs_test;

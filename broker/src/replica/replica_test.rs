@@ -10,8 +10,8 @@ use kavka_protocol::messages::{
 use kavka_records::{BatchBuilder, BatchOptions, RecordBatch, batches};
 use kavka_replication::{AlterPartitionOutcome, LeaderEvent, Registration};
 use kavka_storage::vfs::{RealVfs, Vfs};
-use kavka_storage::{AppendOrigin, LogDirs};
-use std::path::Path;
+use kavka_storage::{AppendOrigin, LogDirs, MetaProperties};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,10 @@ const NOW: i64 = 1_700_000_000_000;
 
 pub(super) fn topic_id(n: u8) -> Uuid {
     Uuid::from_bytes([n; 16])
+}
+
+pub(super) fn dir_id(at: usize) -> Uuid {
+    Uuid::from_bytes([u8::try_from(at + 100).unwrap(); 16])
 }
 
 pub(super) struct Broker {
@@ -33,10 +37,24 @@ impl Broker {
     }
 
     pub(super) async fn start_on(vfs: Arc<dyn Vfs>, dir: &Path) -> Broker {
+        Broker::start_in(vfs, &[dir.to_owned()]).await
+    }
+
+    /// On several directories, the n-th of which has the id `dir_id(n)`.
+    pub(super) async fn start_in(vfs: Arc<dyn Vfs>, paths: &[PathBuf]) -> Broker {
         let text = b"process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://:0,CONTROLLER://:0\ncontroller.quorum.voters=1@localhost:9093\n";
         let config = BrokerConfig::from_properties(&Properties::parse(text).unwrap()).unwrap();
-        let (dirs, failed) = LogDirs::open(&vfs, &[dir.to_owned()]);
-        assert!(failed.is_empty(), "{failed:?}");
+        let (mut dirs, _) = LogDirs::open(&vfs, paths);
+        for dir in &mut dirs.dirs {
+            let at = paths.iter().position(|path| path == dir.path()).unwrap();
+            let meta = MetaProperties {
+                version: 1,
+                cluster_id: Some("c".into()),
+                node_id: Some(NodeId(1)),
+                directory_id: Some(dir_id(at)),
+            };
+            dir.set_meta(meta, NOW).unwrap();
+        }
         let clock = Arc::new(ManualClock::at(NOW));
         let replicas = ReplicaManager::new(
             NodeId(1),

@@ -16,11 +16,12 @@ use crate::lifecycle::{BrokerLifecycle, BrokerState, LifecycleSettings};
 use crate::metadata::{MetadataCache, MetadataPublisher};
 use crate::network::ListenerKind;
 use crate::quorum::Observers;
-use crate::replica::alter_partition;
 use crate::replica::{
     FetcherSettings, Fetchers, NoProducerIds, ProducerIdBlock, ProducerIdSource, ProducerIds,
     ReplicaManager, ReplicaSettings,
 };
+use crate::replica::{alter_partition, assignments};
+use crate::server::failed_dirs::{self, FailedDirsSettings};
 use crate::start_error::StartError;
 use futures::future::BoxFuture;
 use kavka_common::{Clock, NodeId};
@@ -31,6 +32,7 @@ use kavka_protocol::messages::AllocateProducerIdsRequest;
 use kavka_storage::LogDirs;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// How long a stop waits for the controller to move leaderships.
@@ -45,7 +47,10 @@ pub struct BrokerPart {
     fetchers: Arc<Fetchers>,
     groups: Arc<GroupCoordinator>,
     lifecycle: Arc<BrokerLifecycle>,
-    alter_partition: JoinHandle<()>,
+    /// What talks to the controller about replicas.
+    reporting: Vec<JoinHandle<()>>,
+    /// Why this broker cannot go on.
+    fatal: watch::Receiver<Option<String>>,
     heartbeats: Option<JoinHandle<()>>,
     maintenance: Vec<JoinHandle<()>>,
     clock: Arc<dyn Clock>,
@@ -83,17 +88,32 @@ impl BrokerPart {
             FetcherSettings::from_config(config),
             lifecycle.epochs(),
         );
-        let alter_partition = tokio::spawn(alter_partition::run(
-            Arc::clone(&replicas),
-            Arc::clone(&channel),
-            lifecycle.epochs(),
-        ));
+        let (fail, fatal) = watch::channel(None);
+        let reporting = vec![
+            tokio::spawn(alter_partition::run(
+                Arc::clone(&replicas),
+                Arc::clone(&channel),
+                lifecycle.epochs(),
+            )),
+            tokio::spawn(assignments::run(
+                Arc::clone(&replicas),
+                Arc::clone(&channel),
+                lifecycle.epochs(),
+            )),
+            tokio::spawn(failed_dirs::run(
+                replicas.failed_dirs(),
+                Arc::clone(&lifecycle),
+                FailedDirsSettings::from_config(config),
+                fail,
+            )),
+        ];
         BrokerPart {
             node_id,
             cache,
             channel,
             fetchers,
-            alter_partition,
+            reporting,
+            fatal,
             maintenance: replicas.start_maintenance(),
             replicas,
             groups,
@@ -195,13 +215,25 @@ impl BrokerPart {
         })
     }
 
-    /// Completes with the reason when nothing is left to serve from: a broker without a log directory must end, so
-    /// that others lead and whoever watches over it restarts it.
+    /// Completes with the reason when nothing is left to serve from, or nobody could be told what is left: such a broker
+    /// must end, so that others lead and whoever watches over it restarts it.
     pub fn failure(&self) -> impl Future<Output = String> + Send + 'static {
         let replicas = Arc::clone(&self.replicas);
+        let mut fatal = self.fatal.clone();
+        let reported = async move {
+            let why = fatal.wait_for(Option::is_some).await;
+            match why.map(|why| why.clone().unwrap_or_default()) {
+                Ok(why) => why,
+                // the broker is stopping
+                Err(_) => std::future::pending().await,
+            }
+        };
         async move {
-            replicas.all_dirs_failed().await;
-            "all log directories have failed".to_owned()
+            tokio::select! {
+                biased;
+                () = replicas.all_dirs_failed() => "all log directories have failed".to_owned(),
+                why = reported => why,
+            }
         }
     }
 
@@ -221,8 +253,10 @@ impl BrokerPart {
             let _ = heartbeats.await;
         }
         self.fetchers.stop().await;
-        self.alter_partition.abort();
-        let _ = self.alter_partition.await;
+        for task in self.reporting {
+            task.abort();
+            let _ = task.await;
+        }
         self.replicas.shutdown(Some(self.lifecycle.epoch())).await;
         for task in self.maintenance {
             // A panic in a task has been reported by the panic hook.

@@ -4,6 +4,7 @@
 //! Kafka: KafkaConfig; ZooKeeper: QuorumPeerConfig.
 
 use super::controller_part;
+use super::failed_dirs::FailedDirsSettings;
 use crate::api::auto_create;
 use crate::coordinator::groups;
 use crate::network::NetworkLimits;
@@ -134,6 +135,7 @@ impl ServerConfig {
         acted_on.extend(auto_create::KEYS);
         acted_on.extend(groups::ACTED_ON);
         acted_on.extend(FetcherSettings::KEYS);
+        acted_on.extend(FailedDirsSettings::KEYS);
         acted_on.extend(OTHER_KEYS);
         let unacted = self.broker.unacted_keys(&acted_on);
         if unacted.contains(&"authorizer.class.name") {
@@ -192,6 +194,7 @@ mod tests {
             controller_part::KEYS,
             groups::ACTED_ON,
             FetcherSettings::KEYS,
+            FailedDirsSettings::KEYS,
             auto_create::KEYS,
             ControllerConfig::KEYS,
             OTHER_KEYS,

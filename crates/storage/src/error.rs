@@ -7,7 +7,7 @@ use kavka_common::Offset;
 use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The disk failed, or holds something that cannot be trusted.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -76,6 +76,16 @@ impl StorageError {
 pub struct FailureLatch {
     dir: Arc<Path>,
     reason: Arc<Mutex<Option<Arc<str>>>>,
+    alarm: Arc<OnceLock<Alarm>>,
+}
+
+/// Whom a failure is told.
+struct Alarm(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Alarm")
+    }
 }
 
 impl FailureLatch {
@@ -83,7 +93,14 @@ impl FailureLatch {
         FailureLatch {
             dir: dir.into(),
             reason: Arc::default(),
+            alarm: Arc::default(),
         }
+    }
+
+    /// Has `alarm` called when the directory fails: in the thread that met the failure, which may hold a log's lock, so
+    /// it must neither block nor touch a log. The first that is set stays.
+    pub fn on_failure(&self, alarm: impl Fn() + Send + Sync + 'static) {
+        let _ = self.alarm.set(Alarm(Box::new(alarm)));
     }
 
     pub fn dir(&self) -> &Path {
@@ -108,13 +125,20 @@ impl FailureLatch {
     /// Latches a failure; the first reason stays. Gives the error to answer with.
     pub fn fail(&self, action: &'static str, path: &Path, error: &io::Error) -> StorageError {
         let mut reason = self.reason.lock();
-        let text = reason.get_or_insert_with(|| {
-            tracing::error!(dir = %self.dir.display(), "{action} {}: {error}; the directory is not used any more", path.display());
-            format!("{action} {}: {error}", path.display()).into()
-        });
+        let is_first = reason.is_none();
+        let text = reason
+            .get_or_insert_with(|| {
+                tracing::error!(dir = %self.dir.display(), "{action} {}: {error}; the directory is not used any more", path.display());
+                format!("{action} {}: {error}", path.display()).into()
+            })
+            .clone();
+        drop(reason);
+        if is_first && let Some(alarm) = self.alarm.get() {
+            (alarm.0)();
+        }
         StorageError::Poisoned {
             dir: self.dir.to_path_buf(),
-            reason: text.clone(),
+            reason: text,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::log::{CheckpointOffsets, OpenOptions};
 use crate::meta_properties::MetaProperties;
 use crate::names::{self, Folder, parse_folder};
 use crate::vfs::{DirLock, Durability, Space, Vfs, read_file, replace_file};
-use kavka_common::{BrokerEpoch, Offset, TopicPartition};
+use kavka_common::{BrokerEpoch, Offset, TopicPartition, Uuid};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -141,6 +141,11 @@ impl LogDir {
     /// `None`: the directory is not formatted.
     pub fn meta(&self) -> Option<&MetaProperties> {
         self.meta.as_ref()
+    }
+
+    /// `directory.id` of `meta.properties`.
+    pub fn directory_id(&self) -> Option<Uuid> {
+        self.meta.as_ref()?.directory_id
     }
 
     /// Writes `meta.properties`.
@@ -349,6 +354,8 @@ fn parse_broker_epoch(content: &[u8]) -> Option<BrokerEpoch> {
 #[derive(Debug, Default)]
 pub struct LogDirs {
     pub dirs: Vec<LogDir>,
+    /// Those of `log.dirs` that could not be opened; what lies there is not known.
+    pub unopened: Vec<PathBuf>,
 }
 
 impl LogDirs {
@@ -362,11 +369,23 @@ impl LogDirs {
                 Err(error) => failed.push((path.clone(), error)),
             }
         }
-        (LogDirs { dirs }, failed)
+        let unopened = failed.iter().map(|(path, _)| path.clone()).collect();
+        (LogDirs { dirs, unopened }, failed)
     }
 
     pub fn live(&self) -> impl Iterator<Item = &LogDir> {
         self.dirs.iter().filter(|dir| !dir.is_failed())
+    }
+
+    /// Whether a directory of `log.dirs` does not work: a log that is not found may lie there.
+    pub fn any_offline(&self) -> bool {
+        !self.unopened.is_empty() || self.dirs.iter().any(LogDir::is_failed)
+    }
+
+    /// The directory that works and has this id.
+    pub fn live_by_id(&self, directory_id: Uuid) -> Option<&LogDir> {
+        self.live()
+            .find(|dir| dir.directory_id() == Some(directory_id))
     }
 
     /// The directory for a new log: of those that work, the one with the fewest logs by `logs_in`; the first of several.
