@@ -19,6 +19,10 @@ use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Before a partition that could not be read is read again.
+const LOAD_PAUSE: Duration = Duration::from_secs(1);
 
 /// Settings of this room that are not the shards' own.
 #[derive(Clone, Debug)]
@@ -214,7 +218,7 @@ impl GroupCoordinator {
         tokio::task::spawn_blocking(move || this.load(&host, &partition, number));
     }
 
-    fn load(&self, host: &Arc<GroupHost>, partition: &Partition, number: i32) {
+    fn load(self: &Arc<Self>, host: &Arc<GroupHost>, partition: &Partition, number: i32) {
         let started_ms = self.clock.monotonic_ms();
         match loader::load(host, partition) {
             Ok(loaded) => {
@@ -228,17 +232,44 @@ impl GroupCoordinator {
             Err(e) => {
                 tracing::error!(target: "kafka.coordinator.group", "{} cannot be loaded, its groups are not served: {e}", partition.topic_partition());
                 host.unload();
-                let mut hosts = self.hosts.write();
-                // A later leadership may have begun meanwhile.
-                if hosts
-                    .hosts
-                    .get(&number)
-                    .is_some_and(|current| Arc::ptr_eq(current, host))
-                {
-                    hosts.hosts.remove(&number);
+                let current = {
+                    let mut hosts = self.hosts.write();
+                    // A later leadership may have begun meanwhile.
+                    let current = hosts
+                        .hosts
+                        .get(&number)
+                        .is_some_and(|current| Arc::ptr_eq(current, host));
+                    if current {
+                        hosts.hosts.remove(&number);
+                    }
+                    current
+                };
+                if current && e.is_of_the_disk() {
+                    self.load_later(host);
                 }
             }
         }
+    }
+
+    /// What the disk refuses once may pass, and the leadership goes on: nobody else serves these groups.
+    fn load_later(self: &Arc<Self>, host: &Arc<GroupHost>) {
+        // None while the process stops.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let this = Arc::clone(self);
+        let id = host.partition().id().clone();
+        let leader_epoch = host.leader_epoch();
+        runtime.spawn(async move {
+            tokio::time::sleep(LOAD_PAUSE).await;
+            let leads = this
+                .replicas
+                .partition(&id.topic_partition.topic, id.topic_partition.partition)
+                .is_ok_and(|partition| partition.leads_in(leader_epoch));
+            if leads {
+                this.lead(&id, leader_epoch);
+            }
+        });
     }
 
     fn resign(&self, id: &TopicIdPartition) {

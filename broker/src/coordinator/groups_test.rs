@@ -17,6 +17,7 @@ use kavka_protocol::messages::{
     JoinGroupRequest, OffsetCommitRequest, PartitionRecord, RemoveTopicRecord, TopicRecord,
 };
 use kavka_storage::LogDirs;
+use kavka_storage::testing::SimVfs;
 use kavka_storage::vfs::{RealVfs, Vfs};
 use std::path::Path;
 use std::time::Duration;
@@ -82,9 +83,18 @@ async fn start(dir: &Path, isr: &[i32]) -> Broker {
 }
 
 async fn start_with(dir: &Path, isr: &[i32], commit_timeout_ms: i64, has_t: bool) -> Broker {
+    start_on(Arc::new(RealVfs), dir, isr, commit_timeout_ms, has_t).await
+}
+
+async fn start_on(
+    vfs: Arc<dyn Vfs>,
+    dir: &Path,
+    isr: &[i32],
+    commit_timeout_ms: i64,
+    has_t: bool,
+) -> Broker {
     let text = b"process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://:0,CONTROLLER://:0\ncontroller.quorum.voters=1@localhost:9093\n";
     let config = BrokerConfig::from_properties(&Properties::parse(text).unwrap()).unwrap();
-    let vfs: Arc<dyn Vfs> = Arc::new(RealVfs);
     let (dirs, failed) = LogDirs::open(&vfs, &[dir.to_owned()]);
     assert!(failed.is_empty(), "{failed:?}");
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(1_700_000_000_000));
@@ -208,6 +218,24 @@ async fn a_commit_that_the_followers_do_not_get_is_not_confirmed() {
         commit(&broker.groups, 7).await,
         ErrorCode::CoordinatorNotAvailable
     );
+}
+
+#[tokio::test]
+async fn a_full_disk_does_not_end_the_coordinator() {
+    let disk = SimVfs::new();
+    let dir = Path::new("/data");
+    disk.create_dir_all(dir).unwrap();
+    let broker = start_on(Arc::new(disk.clone()), dir, &[1], 50, true).await;
+    assert_eq!(commit(&broker.groups, 1).await, ErrorCode::None);
+    disk.set_capacity(disk.used_bytes());
+    assert_eq!(
+        commit(&broker.groups, 2).await,
+        ErrorCode::CoordinatorNotAvailable
+    );
+    assert_eq!(fetched(&broker.groups), Ok(Some(1)));
+    disk.set_capacity(usize::MAX);
+    assert_eq!(commit(&broker.groups, 3).await, ErrorCode::None);
+    assert_eq!(fetched(&broker.groups), Ok(Some(3)));
 }
 
 #[tokio::test]

@@ -4,10 +4,9 @@
 //! high watermark. Lock order: host → partition.
 //! Kafka: org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime (CoordinatorContext, deferred events).
 
-use crate::api::errors::WireError;
 use crate::coordinator::record::LogRecord;
-use crate::coordinator::write_error;
-use crate::replica::{Acks, InDoubt, Partition, ReplicaError, acknowledged};
+use crate::coordinator::{failed_write, write_error};
+use crate::replica::{Acks, InDoubt, Partition, acknowledged};
 use kavka_common::{Clock, LeaderEpoch};
 use kavka_coordinator::{Now, Outcome, Shard, Token, Write, WriteId};
 use kavka_protocol::ErrorCode;
@@ -205,7 +204,7 @@ where
     ) -> Option<(WriteId, Result<(), ErrorCode>)> {
         let appended = match self.append_batch(&write.records) {
             Ok(appended) => appended,
-            Err(code) => return Some((write.id, Err(write_error(code)))),
+            Err(code) => return Some((write.id, Err(code))),
         };
         let committed = state.in_flight.is_empty()
             && !appended.must_flush
@@ -229,6 +228,7 @@ where
         None
     }
 
+    /// The error is as a client is told it.
     fn append_batch(&self, records: &[S::Record]) -> Result<InDoubt, ErrorCode> {
         let now_ms = self.clock.wall_ms();
         let settings = self.partition.settings();
@@ -244,12 +244,12 @@ where
         }
         let batch = builder.build().map_err(|_| ErrorCode::UnknownServerError)?;
         if batch.len() > settings.max_message_bytes {
-            return Err(ErrorCode::RecordListTooLarge);
+            return Err(write_error(ErrorCode::RecordListTooLarge));
         }
         let appended = self
             .partition
             .append_as_coordinator(&batch, self.leader_epoch, now_ms)
-            .map_err(|e: ReplicaError| e.error_code())?;
+            .map_err(|e| failed_write(&e))?;
         Ok(InDoubt {
             partition: Arc::clone(&self.partition),
             required_offset: appended.info.last_offset + 1,
@@ -297,7 +297,7 @@ where
                 () = timer => self.on_deadline(),
                 results = commit => {
                     let result = results.into_iter().next().unwrap_or(Ok(()));
-                    self.front_done(result.map_err(|e| write_error(e.error_code())));
+                    self.front_done(result.map_err(|e| failed_write(&e)));
                 }
             }
         }
@@ -337,6 +337,6 @@ where
 /// Whether a write failed because this broker leads the partition no more, or has lost its log. The metadata may not
 /// have said so yet.
 fn ends_leadership(result: Result<(), ErrorCode>) -> bool {
-    // As `write_error` puts it.
+    // As `failed_write` puts it.
     result == Err(ErrorCode::NotCoordinator)
 }

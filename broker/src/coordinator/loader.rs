@@ -29,6 +29,17 @@ pub enum LoadError {
     Superseded,
 }
 
+impl LoadError {
+    /// Not what is in the log, but that it could not be read.
+    pub fn is_of_the_disk(&self) -> bool {
+        match self {
+            LoadError::Read(ReplicaError::Storage(cause)) => cause.is_passing(),
+            LoadError::Io(_) => true,
+            LoadError::Read(_) | LoadError::Malformed { .. } | LoadError::Superseded => false,
+        }
+    }
+}
+
 impl From<ReplicaError> for LoadError {
     fn from(error: ReplicaError) -> Self {
         match error {
@@ -47,9 +58,9 @@ pub struct Loaded {
     pub bytes: usize,
 }
 
-/// Replays the whole partition, up to its end: what a new leader finds in its log is never taken back, committed yet or
-/// not. Records that cannot be understood stop the load: going on without them would forget
-/// what a client was told is stored.
+/// Replays the whole partition, up to its end. What lies above the high watermark is this leader's to commit: the writes
+/// to come build on it, and it goes only if this leader goes before it is committed. Records that cannot be understood
+/// stop the load: going on without them would forget what a client was told is stored.
 pub fn load<S>(host: &Host<S>, partition: &Partition) -> Result<Loaded, LoadError>
 where
     S: Shard + Send + 'static,

@@ -12,6 +12,8 @@ pub use groups::GroupCoordinator;
 pub use host::Host;
 pub use record::LogRecord;
 
+use crate::api::errors::WireError;
+use crate::replica::ReplicaError;
 use kavka_protocol::ErrorCode;
 
 /// Kafka's choice of a key's partition: Java's `String.hashCode`, made positive, modulo the partition count.
@@ -32,6 +34,15 @@ pub fn write_error(code: ErrorCode) -> ErrorCode {
         ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => ErrorCode::NotCoordinator,
         ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge => ErrorCode::UnknownServerError,
         other => other,
+    }
+}
+
+/// As `write_error`, for an error of this broker's log. While its disk is full or it has too many files open, it still
+/// coordinates, and the same request may succeed later.
+fn failed_write(error: &ReplicaError) -> ErrorCode {
+    match error {
+        ReplicaError::Storage(cause) if cause.is_passing() => ErrorCode::CoordinatorNotAvailable,
+        other => write_error(other.error_code()),
     }
 }
 

@@ -178,6 +178,10 @@ impl Partition {
         })
     }
 
+    pub fn id(&self) -> &TopicIdPartition {
+        &self.id
+    }
+
     pub fn topic_partition(&self) -> &TopicPartition {
         &self.id.topic_partition
     }
@@ -525,6 +529,11 @@ impl Partition {
             Ok(log.log_start_offset() == log.log_end_offset())
         })
         .unwrap_or(false)
+    }
+
+    /// Whether this broker leads the partition in just this epoch.
+    pub fn leads_in(&self, leader_epoch: LeaderEpoch) -> bool {
+        matches!(&self.state.lock().role, Role::Leader(leader) if leader.leader_epoch() == leader_epoch)
     }
 
     pub fn is_leader(&self) -> bool {

@@ -4,7 +4,7 @@
 //! Used by everything inside a log, and by flush tickets outside its owner's lock.
 //! Kafka: LogDirFailureChannel.maybeAddOfflineLogDir.
 
-use crate::error::{FailureLatch, StorageError};
+use crate::error::{FailureLatch, StorageError, is_out_of_descriptors};
 use crate::vfs::{DirEntry, Durability, File, OpenMode, Vfs};
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -37,11 +37,9 @@ impl Disk {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StorageError::NoSpace {
                 path: path.to_owned(),
             },
-            _ if is_out_of_descriptors(error) => StorageError::Io {
-                action,
-                path: path.to_owned(),
-                source: Arc::new(io::Error::other(error.to_string())),
-            },
+            _ if is_out_of_descriptors(error) => {
+                StorageError::io(action, path, of_the_same_code(error))
+            }
             _ => self.latch.fail(action, path, error),
         }
     }
@@ -198,11 +196,9 @@ impl Disk {
     }
 }
 
-/// Whether the process or the machine has no file descriptors left.
-pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::MFILE | Errno::NFILE)
-    )
+fn of_the_same_code(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
 }

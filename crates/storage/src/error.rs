@@ -54,6 +54,19 @@ pub enum StorageError {
 }
 
 impl StorageError {
+    /// Whether the same call may succeed later in this process: the volume is full, or the process has as many files
+    /// open as it may. Nothing that was durable is in doubt, and the directory stays in use.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            StorageError::NoSpace { .. } => true,
+            StorageError::Io { source, .. } => is_out_of_descriptors(source),
+            StorageError::Poisoned { .. }
+            | StorageError::BitRot { .. }
+            | StorageError::TailMissing { .. }
+            | StorageError::Corrupt { .. } => false,
+        }
+    }
+
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         StorageError::Io {
             action,
@@ -68,6 +81,15 @@ impl StorageError {
             reason: reason.into(),
         }
     }
+}
+
+/// Whether the process or the machine has no file descriptors left.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE)
+    )
 }
 
 /// Remembers the first failed write or fsync of a log directory. Never cleared: after a failed fsync the kernel may

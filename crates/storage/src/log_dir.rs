@@ -4,7 +4,7 @@
 //! Kafka: LogManager, CleanShutdownFileHandler, LogDirFailureChannel; KIP-112, KIP-858, KIP-966.
 
 use crate::checkpoint::{read_offsets, write_offsets};
-use crate::disk::is_out_of_descriptors;
+use crate::error::is_out_of_descriptors;
 use crate::error::{FailureLatch, StorageError};
 use crate::log::{CheckpointOffsets, OpenOptions};
 use crate::meta_properties::MetaProperties;
