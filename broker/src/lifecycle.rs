@@ -14,6 +14,7 @@ use kavka_protocol::messages::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
@@ -49,6 +50,8 @@ pub struct LifecycleSettings {
     pub previous_broker_epoch: BrokerEpoch,
     /// `broker.heartbeat.interval.ms`.
     pub heartbeat_interval_ms: u64,
+    /// `broker.session.timeout.ms`.
+    pub session_timeout_ms: u64,
     /// `initial.broker.registration.timeout.ms`.
     pub registration_timeout_ms: u64,
 }
@@ -111,6 +114,8 @@ pub struct BrokerLifecycle {
     offline_dirs: watch::Sender<BTreeSet<Uuid>>,
     /// Those of `offline_dirs` that the controller has heard of.
     told_dirs: watch::Sender<BTreeSet<Uuid>>,
+    /// When the controller last answered, on the monotonic clock.
+    heard_ms: AtomicI64,
 }
 
 impl BrokerLifecycle {
@@ -120,6 +125,7 @@ impl BrokerLifecycle {
         cache: Arc<MetadataCache>,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
+        let heard_ms = AtomicI64::new(clock.monotonic_ms());
         Arc::new(BrokerLifecycle {
             settings,
             channel,
@@ -130,6 +136,7 @@ impl BrokerLifecycle {
             want_shutdown: watch::Sender::new(false),
             offline_dirs: watch::Sender::new(BTreeSet::new()),
             told_dirs: watch::Sender::new(BTreeSet::new()),
+            heard_ms,
         })
     }
 
@@ -338,6 +345,8 @@ impl BrokerLifecycle {
     }
 
     fn heard(&self, response: &BrokerHeartbeatResponse) {
+        self.heard_ms
+            .store(self.clock.monotonic_ms(), Ordering::Relaxed);
         let broker_id = self.settings.broker_id;
         self.state.send_if_modified(|state| {
             let next = match (*state, response.is_fenced) {
@@ -366,10 +375,33 @@ impl BrokerLifecycle {
         self.want_shutdown.send_replace(true);
         let mut state = self.state.subscribe();
         let done = state.wait_for(|state| *state == BrokerState::ShuttingDown);
-        let agreed = matches!(tokio::time::timeout(timeout, done).await, Ok(Ok(_)));
+        let agreed = tokio::select! {
+            biased;
+            done = tokio::time::timeout(timeout, done) => matches!(done, Ok(Ok(_))),
+            () = self.silence() => {
+                warn!(target: LOGGER, "[BrokerLifecycleManager id={}] No controller has answered for {} ms: whoever leads them has given this broker's session up. Stopping without its consent.", self.settings.broker_id, self.settings.session_timeout_ms);
+                return false;
+            }
+        };
         if !agreed {
             warn!(target: LOGGER, "[BrokerLifecycleManager id={}] The controller did not agree to the shutdown within {} ms; stopping without it.", self.settings.broker_id, timeout.as_millis());
         }
         agreed
+    }
+
+    /// Ends when no controller has answered for as long as a session lasts: there is nobody to hand over to, or nothing
+    /// left to hand over.
+    async fn silence(&self) {
+        let session_ms = i64::try_from(self.settings.session_timeout_ms).unwrap_or(i64::MAX);
+        loop {
+            let heard_ms = self.heard_ms.load(Ordering::Relaxed);
+            let left_ms = heard_ms.saturating_add(session_ms) - self.clock.monotonic_ms();
+            match u64::try_from(left_ms) {
+                Ok(left_ms) if left_ms > 0 => {
+                    tokio::time::sleep(Duration::from_millis(left_ms)).await;
+                }
+                Ok(_) | Err(_) => return,
+            }
+        }
     }
 }

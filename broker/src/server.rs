@@ -293,6 +293,7 @@ fn lifecycle_settings(
         log_dirs: dirs.log_dir_ids(),
         previous_broker_epoch: dirs.previous_broker_epoch().unwrap_or(BrokerEpoch::UNKNOWN),
         heartbeat_interval_ms: config.unsigned("broker.heartbeat.interval.ms"),
+        session_timeout_ms: config.unsigned("broker.session.timeout.ms"),
         registration_timeout_ms: config.unsigned("initial.broker.registration.timeout.ms"),
     })
 }

@@ -4,35 +4,8 @@
 
 use crate::load::{Kind, Load, PARTITIONS, judge, numbers};
 use crate::{produce, read_partition, text};
-use kavka_testkit::{Sandbox, eventually, walk};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// A small file system; unmounted when dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(at: &Path, megabytes: u32) -> Result<SmallDisk, String> {
-        std::fs::create_dir_all(at).expect("a folder");
-        let output = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"])
-            .arg(at)
-            .output()
-            .map_err(|e| e.to_string())?;
-        if output.status.success() {
-            Ok(SmallDisk(at.to_owned()))
-        } else {
-            Err(String::from_utf8_lossy(&output.stderr).into_owned())
-        }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // lazily: a server that is being killed may still have it open
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
+use kavka_testkit::{Sandbox, SmallDisk, eventually, walk};
+use std::path::Path;
 
 #[test]
 fn a_full_directory_is_refused_and_recovers_when_there_is_room() {

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod bad_starts;
+mod cluster;
 #[cfg(feature = "rdkafka")]
 mod crash;
 #[cfg(feature = "rdkafka")]
@@ -21,6 +22,8 @@ mod output;
 mod replication;
 #[cfg(feature = "rdkafka")]
 mod stop;
+#[cfg(feature = "rdkafka")]
+mod walkthrough_cluster;
 #[cfg(feature = "rdkafka")]
 mod walkthrough_kraft;
 #[cfg(feature = "rdkafka")]

@@ -38,7 +38,7 @@ fn install(home: &Path) {
 }
 
 /// A sandbox whose programs lie in `name` inside it.
-fn installed(name: &str) -> Sandbox {
+pub(crate) fn installed(name: &str) -> Sandbox {
     let mut sandbox = Sandbox::new();
     let home = sandbox.path(name);
     install(&home);

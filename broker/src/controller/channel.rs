@@ -9,6 +9,7 @@ use super::shell::{ControllerError, ControllerHandle};
 use kavka_client::BrokerAddress;
 use kavka_common::Offset;
 use kavka_protocol::{AnyRequest, AnyResponse, ApiKey, ErrorCode, Request};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -57,6 +58,16 @@ pub struct ControllerAnswer {
     pub response: AnyResponse,
     /// How far the metadata must be read to see the effect.
     pub last_offset: Option<Offset>,
+}
+
+/// Keeps the way to the active controller up to date while a request waits on it.
+async fn tell_of_leaders(local: &ControllerHandle, remote: &RemoteController) -> Infallible {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        if let Some((host, port)) = local.leader_address() {
+            remote.set_active(BrokerAddress::new(host, port));
+        }
+    }
 }
 
 /// The way to the active controller.
@@ -132,7 +143,13 @@ impl ControllerChannel {
             match (&self.remote, local.leader_address()) {
                 (Some(remote), Some((host, port))) => {
                     remote.set_active(BrokerAddress::new(host, port));
-                    match remote.send(api_version, &request, TURN).await {
+                    let answer = tokio::select! {
+                        biased;
+                        answer = remote.send(api_version, &request, TURN) => answer,
+                        // The quorum's own task learns of a new leader first.
+                        never = tell_of_leaders(local, remote) => match never {},
+                    };
+                    match answer {
                         Ok(response) => {
                             return Ok(ControllerAnswer {
                                 response,

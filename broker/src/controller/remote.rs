@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -84,7 +85,9 @@ pub enum RemoteError {
 pub struct RemoteController {
     seeds: Seeds,
     config: ClientConfig,
-    active: Mutex<Option<BrokerAddress>>,
+    /// How long a heartbeat or registration waits for its answer.
+    heartbeat_timeout: Duration,
+    active: watch::Sender<Option<BrokerAddress>>,
     lanes: [tokio::sync::Mutex<Option<Connection>>; LANES],
     next_lane: AtomicUsize,
     next_seed: AtomicUsize,
@@ -99,7 +102,14 @@ enum Attempt {
 }
 
 impl RemoteController {
-    pub fn new(seeds: Seeds, client_id: String, request_timeout_ms: u64) -> Self {
+    /// A heartbeat that is not answered within `heartbeat_timeout_ms` is sent again, elsewhere if need be: whoever waits
+    /// longer loses its session to one mute controller (KAFKA-14392).
+    pub fn new(
+        seeds: Seeds,
+        client_id: String,
+        request_timeout_ms: u64,
+        heartbeat_timeout_ms: u64,
+    ) -> Self {
         let config = ClientConfig {
             client_id,
             request_timeout_ms,
@@ -109,7 +119,8 @@ impl RemoteController {
         RemoteController {
             seeds,
             config,
-            active: Mutex::new(None),
+            heartbeat_timeout: Duration::from_millis(heartbeat_timeout_ms.min(request_timeout_ms)),
+            active: watch::Sender::new(None),
             lanes: std::array::from_fn(|_| tokio::sync::Mutex::new(None)),
             next_lane: AtomicUsize::new(0),
             next_seed: AtomicUsize::new(0),
@@ -123,7 +134,7 @@ impl RemoteController {
 
     /// The address that is believed to be the active controller's.
     pub fn active(&self) -> Option<BrokerAddress> {
-        self.active.lock().clone()
+        self.active.borrow().clone()
     }
 
     /// One of the seeds, in turn: any member of the quorum can tell who leads.
@@ -133,9 +144,22 @@ impl RemoteController {
         (count > 0).then(|| self.seeds.addresses[at % count].clone())
     }
 
-    /// Told by the metadata fetcher, which learns of a new leader first.
+    /// Told by whoever learns of a new leader first. Requests that wait for another one's answer are sent again.
     pub fn set_active(&self, address: BrokerAddress) {
-        *self.active.lock() = Some(address);
+        self.active.send_if_modified(|active| {
+            let news = active.as_ref() != Some(&address);
+            *active = Some(address);
+            news
+        });
+    }
+
+    /// Ends when another node than the one at this address is known to lead.
+    async fn another_leads(&self, address: &BrokerAddress) {
+        let mut active = self.active.subscribe();
+        let another =
+            |active: &Option<BrokerAddress>| active.as_ref().is_some_and(|a| a != address);
+        // The sender lives as long as `self`.
+        let _ = active.wait_for(another).await;
     }
 
     /// Sends a request to the active controller, wherever it is, and retries while nothing of it can have been done.
@@ -146,9 +170,9 @@ impl RemoteController {
         timeout: Duration,
     ) -> Result<AnyResponse, RemoteError> {
         let deadline = Instant::now() + timeout;
-        let lane = match request {
-            AnyRequest::BrokerHeartbeat(_) | AnyRequest::BrokerRegistration(_) => 0,
-            _ => 1 + self.next_lane.fetch_add(1, Ordering::Relaxed) % (LANES - 1),
+        let lane = match is_of_session(request) {
+            true => 0,
+            false => 1 + self.next_lane.fetch_add(1, Ordering::Relaxed) % (LANES - 1),
         };
         let mut backoff = BACKOFF_MIN;
         loop {
@@ -175,7 +199,7 @@ impl RemoteController {
 
     fn gave_up(&self, reason: String) -> RemoteError {
         let seeds = self.seeds.clone();
-        if self.active.lock().is_some() {
+        if self.active.borrow().is_some() {
             RemoteError::NoLeader { seeds, reason }
         } else {
             RemoteError::Unreachable { seeds, reason }
@@ -197,7 +221,7 @@ impl RemoteController {
         api_version: i16,
         request: &AnyRequest,
     ) -> Attempt {
-        let wanted = self.active.lock().clone();
+        let wanted = self.active();
         if let Some(connection) = lane
             && wanted
                 .as_ref()
@@ -223,20 +247,43 @@ impl RemoteController {
                 }
             }
         }
-        let Some(connection) = lane else {
+        // Back in its lane once it is answered: whoever drops this future leaves no half-used connection behind.
+        let Some(mut connection) = lane.take() else {
             return Attempt::Again("no connection".into());
         };
         let address = connection.address().clone();
-        match exchange(connection, api_version, request).await {
+        let patience = match is_of_session(request) {
+            true => self.heartbeat_timeout,
+            false => Duration::from_millis(self.config.request_timeout_ms),
+        };
+        let unanswered = |what: String| {
+            Some(Err(ClientError::TimedOut {
+                what,
+                timeout_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
+            }))
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = exchange(&mut connection, api_version, request) => outcome,
+            // One that may be done only once waits for the words of whoever has it.
+            () = self.another_leads(&address), if is_idempotent(request) => {
+                unanswered(format!("{} to {address}, which leads no more,", request.api_key().name()))
+            }
+            () = tokio::time::sleep(patience) => {
+                unanswered(format!("{} to {address}", request.api_key().name()))
+            }
+        };
+        match outcome {
             None => Attempt::Failed(RemoteError::NotForwarded(request.api_key())),
             Some(Ok(response)) if is_not_controller(&response) => {
-                *lane = None;
                 self.forget(&address);
                 Attempt::Again(format!("{address} is not the active controller"))
             }
-            Some(Ok(response)) => Attempt::Done(Box::new(response)),
+            Some(Ok(response)) => {
+                *lane = Some(connection);
+                Attempt::Done(Box::new(response))
+            }
             Some(Err(error)) => {
-                *lane = None;
                 self.forget(&address);
                 match error {
                     ClientError::Lost { .. } if !reused && !is_idempotent(request) => {
@@ -260,16 +307,19 @@ impl RemoteController {
 
     /// The node at this address is not the active controller.
     pub fn forget(&self, address: &BrokerAddress) {
-        let mut active = self.active.lock();
-        if active.as_ref() == Some(address) {
-            *active = None;
-        }
+        self.active.send_if_modified(|active| {
+            let known = active.as_ref() == Some(address);
+            if known {
+                *active = None;
+            }
+            known
+        });
     }
 
     /// Asks the seeds who leads. With one seed there is nothing to ask.
     async fn locate(&self) -> Result<BrokerAddress, String> {
         if let [only] = &self.seeds.addresses[..] {
-            *self.active.lock() = Some(only.clone());
+            self.set_active(only.clone());
             return Ok(only.clone());
         }
         let mut reasons = Vec::new();
@@ -277,7 +327,7 @@ impl RemoteController {
             match self.ask_for_leader(seed).await {
                 Ok(address) => {
                     info!(target: LOGGER, "the active controller is at {address}");
-                    *self.active.lock() = Some(address.clone());
+                    self.set_active(address.clone());
                     return Ok(address);
                 }
                 Err(reason) => reasons.push(format!("{seed}: {reason}")),
@@ -322,6 +372,14 @@ impl RemoteController {
             .map(|listener| BrokerAddress::new(listener.host.to_string(), listener.port))
             .ok_or_else(|| format!("it does not tell where node {leader_id} listens"))
     }
+}
+
+/// Whether the broker's session depends on it.
+fn is_of_session(request: &AnyRequest) -> bool {
+    matches!(
+        request,
+        AnyRequest::BrokerHeartbeat(_) | AnyRequest::BrokerRegistration(_)
+    )
 }
 
 /// Whether doing it twice is the same as doing it once.

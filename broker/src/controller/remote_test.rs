@@ -76,7 +76,12 @@ async fn a_broker_elsewhere_follows_and_is_missed_at_once() {
         addresses: vec![BrokerAddress::new("127.0.0.1", port)],
         origin: SeedOrigin::ZooKeeperConnect,
     };
-    let remote = Arc::new(RemoteController::new(seeds, "broker-5".into(), 5_000));
+    let remote = Arc::new(RemoteController::new(
+        seeds,
+        "broker-5".into(),
+        5_000,
+        2_000,
+    ));
     let cache = Arc::new(MetadataCache::new());
     let observer = Observer::new(NodeId(5), CLUSTER.into(), Arc::clone(&remote));
     let loading = tokio::spawn(load(
@@ -102,6 +107,7 @@ async fn a_broker_elsewhere_follows_and_is_missed_at_once() {
             log_dirs: vec![Uuid::from_bytes([0x55; 16])],
             previous_broker_epoch: BrokerEpoch::UNKNOWN,
             heartbeat_interval_ms: 2_000,
+            session_timeout_ms: 9_000,
             registration_timeout_ms: 20_000,
         },
         Arc::clone(&channel),

@@ -177,10 +177,14 @@ impl Observer {
         };
         let connection = self.connect().await?;
         let from = connection.address().clone();
-        let response = connection
-            .call(&request)
-            .await
-            .map_err(|error| error.to_string())?;
+        let response = match connection.call(&request).await {
+            Ok(response) => response,
+            Err(error) => {
+                // Dead or mute: another member may lead by now.
+                self.controller.forget(&from);
+                return Err(error.to_string());
+            }
+        };
         check(response.error_code)?;
         let partition = response
             .responses

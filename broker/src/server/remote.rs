@@ -57,6 +57,7 @@ pub fn controller(config: &BrokerConfig, node_id: NodeId) -> Option<Arc<RemoteCo
         seeds,
         format!("broker-{node_id}-to-controller"),
         timeout_ms,
+        config.unsigned("broker.session.timeout.ms") / 2,
     )))
 }
 

@@ -318,6 +318,11 @@ impl<'s> Cluster<'s> {
         self.node(id).server().kill();
     }
 
+    /// `kill -9` as if the machine went away with it: its listeners' addresses do not refuse. For nodes that are parted.
+    pub fn kill_unheard(&mut self, id: i32) {
+        self.node(id).server().kill();
+    }
+
     /// `kill -9` for all at once.
     pub fn kill_all(&mut self) {
         for node in self.nodes.values() {
@@ -341,22 +346,22 @@ impl<'s> Cluster<'s> {
         status
     }
 
-    /// SIGTERM for all, brokers first; each has to end as Kafka does.
+    /// SIGTERM for all; each has to end as Kafka does. Controllers of their own go last: brokers sign off with them.
     #[track_caller]
     pub fn terminate_all(&mut self) {
-        let mut ids: Vec<i32> = self.nodes.keys().copied().collect();
-        ids.sort_by_key(|id| self.nodes[id].role == Role::Controller);
-        for id in &ids {
-            self.nodes[id].server().signal(Signal::TERM);
-        }
-        for id in ids {
-            let status = self.terminate(id);
-            assert_eq!(
-                status.code(),
-                Some(143),
-                "node {id}: {}",
-                self.nodes[&id].output()
-            );
+        let (last, first): (Vec<i32>, Vec<i32>) = self
+            .nodes
+            .keys()
+            .partition(|id| !self.nodes[id].role.is_broker());
+        for ids in [first, last] {
+            for id in &ids {
+                self.nodes[id].server().signal(Signal::TERM);
+            }
+            for id in ids {
+                let status = self.terminate(id);
+                let output = self.nodes[&id].output();
+                assert_eq!(status.code(), Some(143), "node {id}: {output}");
+            }
         }
     }
 
@@ -436,6 +441,20 @@ impl<'s> Cluster<'s> {
             let _ = write!(text, "\n— node {id} —\n{}", lines[from..].join("\n"));
         }
         text
+    }
+}
+
+/// Names a folder that gets what each node wrote.
+const LOGS_VARIABLE: &str = "KAVKA_NODE_LOGS";
+
+impl Drop for Cluster<'_> {
+    fn drop(&mut self) {
+        if let Some(folder) = std::env::var_os(LOGS_VARIABLE) {
+            for (id, node) in &self.nodes {
+                let file = PathBuf::from(&folder).join(format!("node-{id}.log"));
+                let _ = std::fs::write(file, node.output());
+            }
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod process;
 pub mod replicas;
 pub mod sandbox;
 pub mod seed;
+pub mod small_disk;
 pub mod wait;
 pub mod workload;
 
@@ -28,5 +29,6 @@ pub use process::{Finished, Server, run};
 pub use replicas::expect_identical;
 pub use sandbox::{Broker, Sandbox};
 pub use seed::Seed;
+pub use small_disk::SmallDisk;
 pub use wait::{DEADLINE, eventually};
 pub use workload::{Workload, WorkloadSpec};

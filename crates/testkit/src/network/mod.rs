@@ -7,6 +7,7 @@ mod proxy;
 mod whose;
 
 use kavka_protocol::ApiKey;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,6 +133,10 @@ impl Default for Network {
 
 impl Network {
     pub fn new() -> Network {
+        // Everything that the nodes say to each other and to clients goes through this process, twice.
+        let mut files = getrlimit(Resource::Nofile);
+        files.current = files.maximum;
+        let _ = setrlimit(Resource::Nofile, files);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("network")

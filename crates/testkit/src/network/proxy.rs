@@ -4,20 +4,23 @@
 //! A frame is read as a whole before it goes on, so that it can be cut, held or swallowed.
 
 use super::{Host, Mischief, Shared, locked, whose};
+use futures::FutureExt;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// More than any frame of a test; a length beyond it is not Kafka's.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 /// A request that was held is given so long to be answered, unheard.
 const LATE_ANSWER: Duration = Duration::from_secs(5);
+/// Between two looks whether somebody who waits for the healing is still there.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Accepts connections to one node.
 pub(super) async fn serve(
@@ -28,15 +31,18 @@ pub(super) async fn serve(
 ) {
     listener.set_nonblocking(true).expect("a socket");
     let listener = TcpListener::from_std(listener).expect("a runtime");
+    let port = listener.local_addr().expect("an address").port();
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
+            // Most likely there are too many of them for the moment.
+            sleep(LOOK).await;
             continue;
         };
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
             let from = {
                 let processes = locked(&shared.processes).clone();
-                whose::node_of(peer.port(), &processes).map_or(Host::Client, Host::Node)
+                whose::node_of(peer.port(), port, &processes).map_or(Host::Client, Host::Node)
             };
             let link = Link {
                 shared,
@@ -88,11 +94,17 @@ impl Link {
         // A connection is made by packets both ways.
         let mut rules = self.shared.rules.subscribe();
         let resets = rules.borrow().resets_of(self.from, Host::Node(self.to));
-        let _ = rules
-            .wait_for(|rules| !rules.silent(self.from, Host::Node(self.to)))
-            .await;
         // Whatever is not closed in order is reset.
         near.set_zero_linger()?;
+        loop {
+            let open = rules.wait_for(|rules| !rules.silent(self.from, Host::Node(self.to)));
+            match timeout(LOOK, open).await {
+                Ok(_) => break,
+                // Whoever gave up was never connected.
+                Err(_) if given_up(&near) => return Ok(()),
+                Err(_) => {}
+            }
+        }
         let far = TcpStream::connect(("127.0.0.1", target_port)).await?;
         far.set_zero_linger()?;
         far.set_nodelay(true)?;
@@ -231,6 +243,14 @@ impl Link {
     }
 }
 
+/// Whether the other end has closed, without taking anything from the stream.
+fn given_up(stream: &TcpStream) -> bool {
+    stream
+        .ready(Interest::READABLE)
+        .now_or_never()
+        .is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
+}
+
 /// A big-endian number of a frame.
 fn number(frame: &[u8], at: usize) -> Option<i32> {
     Some(i32::from_be_bytes(frame.get(at..at + 4)?.try_into().ok()?))
@@ -264,5 +284,5 @@ async fn late(frame: Vec<u8>, after: Duration, target_port: u16) {
         stream.read_exact(&mut answer).await
     };
     // Nobody waits for the answer, and the node may be gone.
-    let _ = tokio::time::timeout(LATE_ANSWER, deliver).await;
+    let _ = timeout(LATE_ANSWER, deliver).await;
 }

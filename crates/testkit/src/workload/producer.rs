@@ -149,10 +149,7 @@ impl Producer {
                 transaction_timeout_ms: i32::MAX,
                 ..Default::default()
             };
-            let answer = match self.route.any().await {
-                Ok(mut connection) => connection.call(&request).await,
-                Err(error) => Err(error),
-            };
+            let answer = self.route.ask(&request, |a| a.error_code == 0).await;
             match answer {
                 Ok(answer) if answer.error_code == 0 => {
                     let id = ProducerId(answer.producer_id);

@@ -5,21 +5,23 @@
 
 use super::Shared;
 use kavka_client::{BrokerAddress, ClientConfig, ClientError, Connection};
-use kavka_protocol::messages::MetadataRequest;
+use kavka_protocol::Request;
 use kavka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kavka_protocol::messages::{MetadataRequest, MetadataResponse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Between two questions for metadata.
-const PAUSE: Duration = Duration::from_millis(30);
+const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Route {
     shared: Arc<Shared>,
     config: ClientConfig,
-    /// Which of the bootstrap servers is asked next.
+    /// Which of the bootstrap servers is asked next, when the present one fails.
     next: usize,
+    seed: Option<Connection>,
     brokers: BTreeMap<i32, BrokerAddress>,
     /// Partition → leader and its epoch.
     leaders: BTreeMap<i32, (i32, i32)>,
@@ -38,6 +40,7 @@ impl Route {
             shared,
             config,
             next: 0,
+            seed: None,
             brokers: BTreeMap::new(),
             leaders: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -107,18 +110,36 @@ impl Route {
         self.believe(partition, leader);
     }
 
-    fn believe(&mut self, partition: i32, leader: (i32, i32)) {
+    /// Takes what is not older than what is known; says whether it is newer.
+    fn believe(&mut self, partition: i32, leader: (i32, i32)) -> bool {
         let known = self.leaders.entry(partition).or_insert((-1, -1));
+        let newer = leader.1 > known.1;
         if leader.1 >= known.1 {
             *known = leader;
         }
+        newer
     }
 
-    /// A connection to any broker.
-    pub(super) async fn any(&mut self) -> Result<Connection, ClientError> {
-        let address = self.shared.bootstrap[self.next % self.shared.bootstrap.len()].clone();
-        self.next += 1;
-        Connection::connect(&address, &self.config).await
+    /// Asks any broker; the next one after a failure, or when this one's answer is of no use.
+    pub(super) async fn ask<R: Request>(
+        &mut self,
+        request: &R,
+        of_use: impl Fn(&R::Response) -> bool,
+    ) -> Result<R::Response, ClientError> {
+        let mut connection = match self.seed.take() {
+            Some(connection) => connection,
+            None => {
+                let bootstrap = &self.shared.bootstrap;
+                let address = &bootstrap[self.next % bootstrap.len()];
+                self.next += 1;
+                Connection::connect(address, &self.config).await?
+            }
+        };
+        let answer = connection.call(request).await?;
+        if of_use(&answer) {
+            self.seed = Some(connection);
+        }
+        Ok(answer)
     }
 
     async fn refresh(&mut self) {
@@ -130,11 +151,11 @@ impl Route {
             allow_auto_topic_creation: false,
             ..Default::default()
         };
-        let answer = match self.any().await {
-            Ok(mut connection) => connection.call(&request).await,
-            Err(error) => Err(error),
+        let all_led = |answer: &MetadataResponse| {
+            let mut partitions = answer.topics.iter().flat_map(|t| &t.partitions);
+            partitions.all(|p| p.leader_id >= 0)
         };
-        let answer = match answer {
+        let answer = match self.ask(&request, all_led).await {
             Ok(answer) => answer,
             Err(error) => {
                 self.shared.trouble(|| format!("Metadata: {error}"));
@@ -147,13 +168,14 @@ impl Route {
             let address = BrokerAddress::new(broker.host.to_string(), port);
             self.brokers.insert(broker.node_id, address);
         }
-        let mut leaderless = false;
+        let mut news = false;
         for partition in answer.topics.into_iter().flat_map(|t| t.partitions) {
-            leaderless |= partition.leader_id < 0;
             let leader = (partition.leader_id, partition.leader_epoch);
-            self.believe(partition.partition_index, leader);
+            news |= self.believe(partition.partition_index, leader);
         }
-        if leaderless {
+        if !news {
+            // This broker may be the one that is cut off.
+            self.seed = None;
             tokio::time::sleep(PAUSE).await;
         }
     }
