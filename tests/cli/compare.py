@@ -27,10 +27,13 @@ MASKS = [
     (r'\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b', 'UUID'),
     (r'(?<![A-Za-z0-9_/+=-])(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Z])[A-Za-z0-9_-]{22}(?![A-Za-z0-9_/+=-])', 'ID'),
     (r'(?<=\.id=)[A-Za-z0-9_-]{22}\b', 'ID'),
+    (r'\b(Cluster ?I[Dd]: +|TopicId: )[A-Za-z0-9_-]{22}\b', r'\1ID'),
     (r'#\w{3} \w{3} \d\d \d\d:\d\d:\d\d \w+ \d{4}$', '#TIME'),
     (r'\bcrc: \d+', 'crc: CRC'),
     (r'console-(share-)?consumer-\d+', r'console-\1consumer-N'),
     (r'correlation id \d+', 'correlation id N'),
+    (r'(?<=  Epoch: )\d+$', 'N'),
+    (r'(?<=Local controller )\d+', 'N'),
     (r'(?<=timeout -s INT )\d+|(?<=timeout -s TERM )\d+', 'N'),
 ]
 FRAMES = re.compile(r'^\[\d+ stack lines left out\]$|^\s+at |^\s+\.\.\. \d+ more')

@@ -145,6 +145,11 @@ impl Session {
         })
     }
 
+    /// Runs work that takes as long as it takes: nobody is told to wait for an answer.
+    pub fn run_for_long<T>(&mut self, work: impl AsyncFnOnce(&mut Cluster) -> T) -> T {
+        self.runtime.block_on(work(&mut self.cluster))
+    }
+
     /// On standard error, what Java's message for this failure leaves unsaid.
     pub fn explain(&self, error: &ClientError) {
         if self.explained && matches!(error, ClientError::NoBroker { .. }) {

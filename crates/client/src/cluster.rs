@@ -242,7 +242,17 @@ impl Cluster {
             self.learn_nodes(what).await?;
         }
         Ok(match self.controller {
-            NodeId::NONE => self.brokers.keys().next().copied().unwrap_or(NodeId::NONE),
+            // A cluster that has only just begun names nobody: worth another try.
+            NodeId::NONE => {
+                self.brokers
+                    .keys()
+                    .next()
+                    .copied()
+                    .ok_or_else(|| ClientError::Refused {
+                        code: ErrorCode::LeaderNotAvailable,
+                        message: Some("The cluster names no live broker yet".into()),
+                    })?
+            }
             known => known,
         })
     }

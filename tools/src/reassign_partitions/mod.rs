@@ -47,7 +47,13 @@ pub fn main<I: IntoIterator<Item = OsString>>(arguments: I) -> ExitCode {
         Ok(opened) => opened,
         Err(failure) => return tool.fail(&failure),
     };
-    match session.run(async |cluster| run(tool, cluster, &action).await) {
+    let work = async |cluster: &mut Cluster| run(tool, cluster, &action).await;
+    let done = if parsed.has("wait") {
+        session.run_for_long(work)
+    } else {
+        session.run(work)
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Trouble::Terse(text)) => {
             tool.complain(&format!("{text}\n"));

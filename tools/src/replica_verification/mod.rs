@@ -18,8 +18,9 @@ use kavka_client::admin::topics;
 use kavka_client::{ClientError, Cluster};
 use kavka_common::clock::{Clock, SystemClock};
 use kavka_common::{NodeId, TopicPartition};
+use kavka_protocol::ErrorCode;
 use options::{Plan, Refusal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub fn main<I: IntoIterator<Item = OsString>>(arguments: I) -> ExitCode {
         }
     };
     output::print(&format!("{}: verification process is started\n", time()));
-    session.run(async |cluster| verify(cluster, &plan, verification).await)
+    session.run_for_long(async |cluster| verify(cluster, &plan, verification).await)
 }
 
 fn time() -> String {
@@ -73,6 +74,29 @@ struct Verification {
     brokers: BTreeMap<i32, Vec<TopicPartition>>,
 }
 
+/// The brokers that hold replicas of these topics, with the partitions.
+async fn brokers(
+    cluster: &mut Cluster,
+    names: &[String],
+) -> Result<BTreeMap<i32, Vec<TopicPartition>>, ClientError> {
+    let mut brokers: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
+    for (name, topic) in describe_topics::by_name(cluster, names, PARTITIONS_PER_RESPONSE).await? {
+        let topic = match topic {
+            Ok(topic) => topic,
+            // Deleted since it was listed.
+            Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => continue,
+            Err(error) => return Err(error),
+        };
+        for partition in topic.partitions {
+            let at = TopicPartition::new(name.as_str(), partition.partition);
+            for broker in partition.replicas {
+                brokers.entry(broker).or_default().push(at.clone());
+            }
+        }
+    }
+    Ok(brokers)
+}
+
 /// Finds the partitions and where to begin; `None`: there are none.
 async fn begin(cluster: &mut Cluster, plan: &Plan) -> Result<Option<Verification>, ClientError> {
     let names: Vec<String> = topics::list(cluster)
@@ -81,17 +105,15 @@ async fn begin(cluster: &mut Cluster, plan: &Plan) -> Result<Option<Verification
         .map(|topic| topic.name)
         .filter(|name| plan.topics.matches(name))
         .collect();
-    let mut found = Verification::default();
-    let mut wanted = Vec::new();
-    for (name, topic) in describe_topics::by_name(cluster, &names, PARTITIONS_PER_RESPONSE).await? {
-        for partition in topic?.partitions {
-            let at = TopicPartition::new(name.as_str(), partition.partition);
-            for broker in partition.replicas {
-                found.brokers.entry(broker).or_default().push(at.clone());
-            }
-            wanted.push((at, plan.begin));
-        }
-    }
+    let mut found = Verification {
+        brokers: brokers(cluster, &names).await?,
+        ..Default::default()
+    };
+    let partitions: BTreeSet<&TopicPartition> = found.brokers.values().flatten().collect();
+    let wanted: Vec<_> = partitions
+        .into_iter()
+        .map(|at| (at.clone(), plan.begin))
+        .collect();
     if wanted.is_empty() {
         return Ok(None);
     }
@@ -111,6 +133,21 @@ async fn begin(cluster: &mut Cluster, plan: &Plan) -> Result<Option<Verification
             .insert(partition, listed?.offset.unwrap_or_default());
     }
     Ok(Some(found))
+}
+
+/// Replicas move: asks anew who holds them. Partitions that are gone are no longer compared.
+async fn refresh(
+    cluster: &mut Cluster,
+    verification: &mut Verification,
+) -> Result<(), ClientError> {
+    let names: BTreeSet<String> = verification
+        .offsets
+        .keys()
+        .map(|partition| partition.topic.to_string())
+        .collect();
+    let names: Vec<String> = names.into_iter().collect();
+    verification.brokers = brokers(cluster, &names).await?;
+    Ok(())
 }
 
 /// One answer of every replica of every partition.
@@ -137,6 +174,10 @@ async fn round(
             .await
             .map_err(|error| (*broker, error))?;
         for (partition, fetched) in fetched {
+            // A replica that moved away, or does not know yet that it is one: its partition is left out of this round.
+            let Ok(fetched) = fetched else {
+                continue;
+            };
             answers.entry(partition).or_default().insert(
                 *broker,
                 Answer {
@@ -163,12 +204,28 @@ async fn verify(cluster: &mut Cluster, plan: &Plan, mut verification: Verificati
                     trouble = Some(text);
                 }
                 tokio::time::sleep(RETRY).await;
+                // Who cannot be asked for it is told in the next round.
+                let _ = refresh(cluster, &mut verification).await;
                 continue;
             }
         };
         trouble = None;
+        let mut expected: BTreeMap<TopicPartition, usize> = BTreeMap::new();
+        for partition in verification.brokers.values().flatten() {
+            *expected.entry(partition.clone()).or_default() += 1;
+        }
+        let full = |partition: &TopicPartition, answers: &BTreeMap<i32, Answer>| {
+            expected.get(partition) == Some(&answers.len())
+        };
+        let is_stale = answers.len() < expected.len()
+            || answers
+                .iter()
+                .any(|(partition, answers)| !full(partition, answers));
         let mut worst: Option<(i64, TopicPartition)> = None;
         for (partition, answers) in answers {
+            if !full(&partition, &answers) {
+                continue;
+            }
             let Some(offset) = verification.offsets.get_mut(&partition) else {
                 continue;
             };
@@ -183,6 +240,10 @@ async fn verify(cluster: &mut Cluster, plan: &Plan, mut verification: Verificati
             if worst.as_ref().is_none_or(|(lag, _)| verdict.lag > *lag) {
                 worst = Some((verdict.lag, partition));
             }
+        }
+        if is_stale {
+            tokio::time::sleep(RETRY).await;
+            let _ = refresh(cluster, &mut verification).await;
         }
         let now_ms = clock.wall_ms();
         if now_ms - reported_ms > plan.report_ms

@@ -2,6 +2,7 @@
 //! Not here: comparing them (the tools), consuming (consumer).
 //! Runs on the caller's task. Kafka: FetchRequest.DEBUGGING_CONSUMER_ID, ReplicaVerificationTool.ReplicaFetcher.
 
+use super::ItemResult;
 use super::elections::by_topic;
 use crate::{ClientError, Cluster};
 use bytes::Bytes;
@@ -29,13 +30,13 @@ pub struct Limits {
     pub max_wait_ms: i32,
 }
 
-/// Reads from these offsets what one broker holds.
+/// Reads from these offsets what one broker holds; each partition has an outcome of its own.
 pub async fn fetch(
     cluster: &mut Cluster,
     broker: BrokerId,
     offsets: &BTreeMap<TopicPartition, i64>,
     limits: Limits,
-) -> Result<BTreeMap<TopicPartition, Fetched>, ClientError> {
+) -> Result<BTreeMap<TopicPartition, ItemResult<Fetched>>, ClientError> {
     let partitions: Vec<TopicPartition> = offsets.keys().cloned().collect();
     let topics: Vec<FetchTopic> = by_topic(&partitions)
         .into_iter()
@@ -72,18 +73,16 @@ pub async fn fetch(
     let mut found = BTreeMap::new();
     for topic in answer.responses {
         for partition in topic.partitions {
-            ClientError::check(partition.error_code, None)?;
             let records = partition
                 .records
                 .as_ref()
                 .and_then(|records| records.as_bytes());
-            found.insert(
-                TopicPartition::new(&*topic.topic, partition.partition_index),
-                Fetched {
-                    high_watermark: partition.high_watermark,
-                    records: records.cloned().unwrap_or_default(),
-                },
-            );
+            let fetched = ClientError::check(partition.error_code, None).map(|()| Fetched {
+                high_watermark: partition.high_watermark,
+                records: records.cloned().unwrap_or_default(),
+            });
+            let at = TopicPartition::new(&*topic.topic, partition.partition_index);
+            found.insert(at, fetched);
         }
     }
     Ok(found)
