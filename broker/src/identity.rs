@@ -3,7 +3,7 @@
 //! Runs once at start, on directories that are locked.
 //! Kafka: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble; KIP-631, KIP-785, KIP-858.
 
-use crate::start_error::StartError;
+use crate::start_error::{SettingNames, StartError};
 use kavka_common::{BrokerEpoch, NodeId, Uuid};
 use kavka_config::Voter;
 use kavka_storage::names::META_PROPERTIES;
@@ -36,22 +36,23 @@ pub fn open_dirs(
     log_dirs: &[PathBuf],
     metadata_log_dir: &Path,
     needs_metadata_dir: bool,
+    names: SettingNames,
 ) -> Result<OpenDirs, StartError> {
     let (dirs, failed) = LogDirs::open(vfs, log_dirs);
     let mut last = None;
     for (path, error) in failed {
         if matches!(error, LogDirError::Locked(_)) {
-            return Err(locked(&error));
+            return Err(locked(&error, names));
         }
         if needs_metadata_dir && path == metadata_log_dir {
-            return Err(unusable(&path, &error));
+            return Err(unusable(&path, &error, names));
         }
         error!(target: "kafka.log.LogManager", "Log directory {} is offline: {error}", path.display());
         last = Some((path, error));
     }
     if dirs.dirs.is_empty() {
         return Err(match last {
-            Some((path, error)) => unusable(&path, &error),
+            Some((path, error)) => unusable(&path, &error, names),
             None => StartError::runtime("log.dirs names no directory"),
         });
     }
@@ -60,8 +61,8 @@ pub fn open_dirs(
         let (own, failed) = LogDirs::open(vfs, &[metadata_log_dir.to_owned()]);
         if let Some((path, error)) = failed.first() {
             return Err(match error {
-                LogDirError::Locked(_) => locked(error),
-                LogDirError::Storage(_) => unusable(path, error),
+                LogDirError::Locked(_) => locked(error, names),
+                LogDirError::Storage(_) => unusable(path, error, names),
             });
         }
         Some(own)
@@ -74,17 +75,24 @@ pub fn open_dirs(
     })
 }
 
-fn locked(error: &LogDirError) -> StartError {
-    StartError::thrown("org.apache.kafka.common.KafkaException", error.to_string())
-        .with_remedy("Stop that server first, or give this one another log.dirs")
+fn locked(error: &LogDirError, names: SettingNames) -> StartError {
+    StartError::thrown("org.apache.kafka.common.KafkaException", error.to_string()).with_remedy(
+        format!(
+            "Stop that server first, or give this one another {}",
+            names.directories
+        ),
+    )
 }
 
-fn unusable(path: &Path, error: &LogDirError) -> StartError {
+fn unusable(path: &Path, error: &LogDirError, names: SettingNames) -> StartError {
     StartError::thrown(
         "java.io.IOException",
         format!("Failed to load or create {}: {error}", path.display()),
     )
-    .with_remedy("Correct log.dirs, or the permissions of that directory")
+    .with_remedy(format!(
+        "Correct {}, or the permissions of that directory",
+        names.directories
+    ))
 }
 
 impl OpenDirs {
@@ -232,7 +240,7 @@ fn node_mismatch(stored: NodeId, expected: NodeId, file: &Path) -> StartError {
         file.display()
     ))
     .with_remedy(format!(
-        "To go on with this data set node.id={stored} (or broker.id={stored}); to keep node {expected} give it another log.dirs"
+        "This is node {stored}'s directory. Node {expected} needs one of its own: give it another log.dirs. If it is the same node, set its id back to {stored} (node.id, or broker.id in a file of the ZooKeeper age)"
     ))
 }
 
@@ -296,7 +304,7 @@ mod tests {
     }
 
     fn open(dirs: &[PathBuf]) -> Result<OpenDirs, StartError> {
-        open_dirs(&vfs(), dirs, &dirs[0], true)
+        open_dirs(&vfs(), dirs, &dirs[0], true, SettingNames::OF_BROKER)
     }
 
     #[test]

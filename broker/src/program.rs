@@ -22,6 +22,11 @@ use tracing::{error, info, warn};
 /// The release of Kafka whose behaviour this is.
 pub const KAFKA_VERSION: &str = "4.3.1";
 
+/// What `--version` prints.
+pub fn version() -> String {
+    format!("{KAFKA_VERSION} (Kavka {})", env!("CARGO_PKG_VERSION"))
+}
+
 /// Which of the two programs runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
@@ -77,7 +82,7 @@ pub fn main(program: Program) -> ExitCode {
     let start = match arguments::parse(&arguments) {
         Ok(Command::Start(start)) => start,
         Ok(Command::Version) => {
-            println!("{KAFKA_VERSION} (Kavka {})", env!("CARGO_PKG_VERSION"));
+            println!("{}", version());
             return ExitCode::SUCCESS;
         }
         Ok(Command::Help) => {
@@ -218,10 +223,13 @@ async fn serve(
         }
     };
     drop(failed);
-    Box::pin(started.stop()).await;
+    Box::pin(started.stop(stop.again())).await;
     drop(pid_file);
     Ok(ExitCode::from(code))
 }
+
+/// Signals that come so soon after the first one belong to it.
+const SAME_STOP: Duration = Duration::from_secs(1);
 
 /// The signals that end a JVM in order, with the exit status that it has then.
 struct StopSignals {
@@ -244,7 +252,20 @@ impl StopSignals {
         })
     }
 
-    /// The exit status to end with. Later signals find a handler that does nothing more.
+    /// Completes when somebody asks once more to stop. Supervisors signal a process and its group at once, and that is
+    /// one request.
+    async fn again(&mut self) {
+        let mut same_request = std::pin::pin!(tokio::time::sleep(SAME_STOP));
+        loop {
+            tokio::select! {
+                _ = self.next() => {}
+                () = &mut same_request => break,
+            }
+        }
+        self.next().await;
+    }
+
+    /// The exit status to end with.
     async fn next(&mut self) -> u8 {
         let hangup = async {
             match &mut self.hangup {

@@ -36,7 +36,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::info;
 
-/// How long a broker that belongs to no cluster yet looks for a controller: two programs of one script may be started
+/// How long a broker that belongs to no cluster yet looks for a controller, where no setting says it: two programs of one script may be started
 /// at the same time, but nobody should wait for one that was never started.
 const CONTROLLER_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -61,22 +61,32 @@ impl Server {
         config.report();
         let settings = Arc::clone(&config.broker);
         let mode = settings.mode();
+        let names = config.names();
+        let controller_patience = settings
+            .zookeeper_connection_timeout_ms()
+            .map_or(CONTROLLER_PATIENCE, |ms| Duration::from_millis(ms.into()));
 
         // Listeners are bound first: a port in use is the commonest mistake, and nothing has happened yet.
         let limits = NetworkLimits::from_config(&settings, machine::memory_bytes())?;
-        let sockets = SocketServer::bind(&endpoints(&settings), limits, Arc::clone(&clock))?;
+        let sockets = SocketServer::bind(&endpoints(&settings), limits, Arc::clone(&clock))
+            .map_err(|e| StartError::of_bind(&e, names))?;
 
         // The locks of the log directories come before anything in them is read.
         let log_dirs: Vec<PathBuf> = settings.log_dirs().iter().map(PathBuf::from).collect();
         let metadata_log_dir = Path::new(settings.metadata_log_dir());
-        let mut dirs =
-            identity::open_dirs(&vfs, &log_dirs, metadata_log_dir, mode.has_controller())?;
+        let mut dirs = identity::open_dirs(
+            &vfs,
+            &log_dirs,
+            metadata_log_dir,
+            mode.has_controller(),
+            names,
+        )?;
         let identity = dirs.identify(settings.node_id(), settings.node_id_is_generated())?;
         let node_id = identity.node_id;
         let remote = remote::controller(&settings, node_id);
         let cluster_id: Arc<str> = match (&remote, &identity.cluster_id) {
             (Some(remote), stored) if !mode.has_controller() => {
-                remote::cluster_id(remote, stored.as_deref(), &dirs, CONTROLLER_PATIENCE).await?
+                remote::cluster_id(remote, stored.as_deref(), &dirs, controller_patience).await?
             }
             (_, Some(stored)) => stored.clone(),
             (_, None) => {
@@ -112,6 +122,7 @@ impl Server {
                 Some(zookeeper) => {
                     let quorum = Arc::clone(&part.quorum) as Arc<dyn MetadataQuorum>;
                     let started_ms = clock.wall_ms();
+                    info!(target: "org.apache.zookeeper.server.ZooKeeperServer", "Answering ZooKeeper clients, and brokers with zookeeper.connect, on port {}", bound_port(&sockets, ListenerKind::Controller));
                     let port = ZooKeeperPort::new(
                         zookeeper,
                         node_id,
@@ -246,13 +257,14 @@ impl Server {
         })
     }
 
-    /// Stops in the reverse order of `start`.
-    pub async fn stop(self) {
+    /// Stops in the reverse order of `start`. When `impatient` completes, nothing is waited for that others would have
+    /// to do; the logs are closed in order all the same.
+    pub async fn stop(self, impatient: impl Future<Output = ()>) {
         let node_id = self.node_id;
         info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={node_id}] shutting down");
         if let Some(broker) = &self.broker {
             // Clients are served until others lead what this broker led.
-            broker.leave().await;
+            broker.leave(impatient).await;
         }
         self.sockets.shutdown().await;
         info!(target: "kafka.network.SocketServer", "[SocketServer nodeId={node_id}] Shutdown completed");

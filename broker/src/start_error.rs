@@ -19,6 +19,27 @@ pub struct StartError {
     pub during_startup: bool,
 }
 
+/// What the settings of a remedy are called in the properties file that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingNames {
+    pub port: &'static str,
+    pub host: &'static str,
+    pub directories: &'static str,
+}
+
+impl SettingNames {
+    pub const OF_BROKER: SettingNames = SettingNames {
+        port: "listeners",
+        host: "listeners",
+        directories: "log.dirs",
+    };
+    pub const OF_ZOOKEEPER: SettingNames = SettingNames {
+        port: "clientPort",
+        host: "clientPortAddress",
+        directories: "dataDir",
+    };
+}
+
 impl StartError {
     /// A start that failed for a reason outside the configuration.
     pub fn runtime(message: impl Into<String>) -> Self {
@@ -35,6 +56,13 @@ impl StartError {
         StartError {
             exception,
             ..StartError::runtime(message)
+        }
+    }
+
+    pub fn of_bind(error: &BindError, names: SettingNames) -> Self {
+        StartError {
+            remedy: error.remedy(names.port, names.host),
+            ..StartError::thrown("org.apache.kafka.common.KafkaException", error.to_string())
         }
     }
 
@@ -75,11 +103,5 @@ impl From<ConfigError> for StartError {
             remedy: error.remedy,
             during_startup: false,
         }
-    }
-}
-
-impl From<BindError> for StartError {
-    fn from(error: BindError) -> Self {
-        StartError::thrown("org.apache.kafka.common.KafkaException", error.to_string())
     }
 }

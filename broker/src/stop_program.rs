@@ -4,7 +4,7 @@
 //! Kafka: bin/kafka-server-stop.sh (`--process-role`, `--node-id`; KIP-979), bin/zookeeper-server-stop.sh.
 
 use crate::pid_file::{self, Entry};
-use crate::program::Program;
+use crate::program::{Program, version};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -96,6 +96,10 @@ pub fn main(program: Program) -> ExitCode {
             "USAGE: {script} [properties file] [--process-role broker|controller] [--node-id id]\n\
              Stops the {what} servers of this user, or those that the arguments select."
         );
+        return ExitCode::SUCCESS;
+    }
+    if arguments.iter().any(|a| a == "--version") {
+        println!("{}", version());
         return ExitCode::SUCCESS;
     }
     let selection = match Selection::parse(arguments.into_iter()) {

@@ -40,7 +40,7 @@ async fn start(properties: &str) -> Result<Server, StartError> {
 }
 
 async fn stop(server: Server) {
-    tokio::time::timeout(HANG, Box::pin(server.stop()))
+    tokio::time::timeout(HANG, Box::pin(server.stop(std::future::pending())))
         .await
         .expect("the stop hangs");
 }

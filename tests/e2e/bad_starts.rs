@@ -126,12 +126,14 @@ fn a_directory_of_another_cluster() {
 fn nobody_at_zookeeper_connect() {
     let sandbox = Sandbox::new();
     let port = free_port();
-    let broker = Broker::of_zookeeper(&sandbox, "kafka-logs", port);
+    let broker = Broker::of_zookeeper(&sandbox, "kafka-logs", port)
+        .with("zookeeper.connection.timeout.ms", "500");
     let said = broker.refused(&sandbox).failure();
     says(
         "zookeeper.connect",
         &said,
         &[
+            "Waiting up to 0.5 s",
             &format!("zookeeper.connect=localhost:{port}"),
             "Connection refused",
             "zookeeper-server-start.sh config/zookeeper.properties",

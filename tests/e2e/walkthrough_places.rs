@@ -155,6 +155,22 @@ fn the_first_call_builds_outside_a_folder_with_spaces() {
 }
 
 #[test]
+fn every_program_tells_its_version() {
+    let sandbox = Sandbox::new();
+    for script in [
+        "kafka-server-start",
+        "kafka-server-stop",
+        "zookeeper-server-start",
+        "zookeeper-server-stop",
+        "kafka-storage",
+        "kafka-topics",
+    ] {
+        let said = sandbox.tool(script, &["--version"]).success();
+        assert!(said.starts_with("4.3"), "{script}: {said}");
+    }
+}
+
+#[test]
 fn by_the_search_path_and_from_any_directory() {
     let sandbox = installed("kafka");
     let bin = sandbox.home.join("bin");

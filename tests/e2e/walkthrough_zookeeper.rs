@@ -4,6 +4,8 @@
 
 use crate::{consume, produce, sorted_lines, text};
 use kavka_testkit::{Broker, Sandbox, Server, free_port};
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
 
 fn start_zookeeper(sandbox: &Sandbox, port: u16) -> Server {
     let server = Server::start(sandbox.script("zookeeper-server-start").args([
@@ -15,6 +17,43 @@ fn start_zookeeper(sandbox: &Sandbox, port: u16) -> Server {
     ]));
     server.line("Kafka Server started");
     server
+}
+
+/// Nobody is left to hand partitions over to. Whoever asks a second time does not want to wait for the controller.
+#[test]
+fn the_wrong_order_of_stopping_needs_a_second_signal_only() {
+    let sandbox = Sandbox::new();
+    let zookeeper_port = free_port();
+    let zookeeper = start_zookeeper(&sandbox, zookeeper_port);
+    assert!(
+        zookeeper
+            .output()
+            .contains(&format!("Answering ZooKeeper clients, and brokers with zookeeper.connect, on port {zookeeper_port}")),
+        "{}",
+        zookeeper.output()
+    );
+    let broker = Broker::of_zookeeper(&sandbox, "kafka-logs", zookeeper_port);
+    let server = broker.start(&sandbox);
+    assert!(
+        !server.output().contains("effect"),
+        "the shipped file complains of itself:\n{}",
+        server.output()
+    );
+    assert_eq!(zookeeper.terminate().code(), Some(143));
+    server.signal(Signal::TERM);
+    server.line("a second signal stops it without that");
+    let asked = Instant::now();
+    assert_eq!(server.terminate().code(), Some(143), "{}", server.output());
+    assert!(
+        asked.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        asked.elapsed()
+    );
+    assert!(
+        server.output().contains("shut down completed"),
+        "{}",
+        server.output()
+    );
 }
 
 #[test]

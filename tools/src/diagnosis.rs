@@ -4,7 +4,9 @@
 //! Kafka: no counterpart; its tools say that they timed out.
 
 use crate::output;
+use crate::session::BOOTSTRAP_CONTROLLER;
 use kavka_client::{BrokerAddress, ClientConfig, ClientError, Connection, probe};
+use kavka_protocol::ApiKey;
 use std::io;
 use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
@@ -13,6 +15,9 @@ use tokio::time::timeout;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1000);
 /// A broker that is only slow gets so long to say that it is one.
 const ANSWER_TIMEOUT_MS: u64 = 1500;
+/// Brokers alone take records.
+const CONTROLLER: &str =
+    "is a controller's port, which serves no clients; use a broker's port (9092 by default)";
 const ADDRESSES_MAX: usize = 3;
 
 /// As `look`, where no runtime is at hand.
@@ -34,7 +39,12 @@ pub async fn look(servers: &str, option: &str) -> bool {
         .filter(|s| !s.is_empty())
         .take(ADDRESSES_MAX)
     {
-        if let Some(text) = identify(server).await {
+        let wanted = if option == BOOTSTRAP_CONTROLLER {
+            Wanted::Controller
+        } else {
+            Wanted::Broker
+        };
+        if let Some(text) = identify(server, wanted).await {
             output::hint(&format!("{server} {text} (--{option})"));
             told = true;
         }
@@ -42,8 +52,15 @@ pub async fn look(servers: &str, option: &str) -> bool {
     told
 }
 
-/// The end of a sentence that begins with the address; `None` for a broker.
-async fn identify(server: &str) -> Option<String> {
+/// What the tool wants to talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Broker,
+    Controller,
+}
+
+/// The end of a sentence that begins with the address; `None` for what is wanted.
+async fn identify(server: &str, wanted: Wanted) -> Option<String> {
     let addresses: Vec<_> = match lookup_host(server).await {
         Ok(addresses) => addresses.collect(),
         Err(e) => return Some(format!("cannot be resolved: {e}")),
@@ -51,7 +68,7 @@ async fn identify(server: &str) -> Option<String> {
     let mut last = None;
     for address in addresses {
         match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-            Ok(Ok(_)) => return speaker(server).await,
+            Ok(Ok(_)) => return speaker(server, wanted).await,
             Ok(Err(e)) => last = Some(e),
             Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
         }
@@ -68,8 +85,8 @@ async fn identify(server: &str) -> Option<String> {
     })
 }
 
-/// What speaks at an address that accepts connections; `None` for a broker.
-async fn speaker(server: &str) -> Option<String> {
+/// What speaks at an address that accepts connections; `None` for what is wanted.
+async fn speaker(server: &str, wanted: Wanted) -> Option<String> {
     let unknown = "accepts connections, but does not answer as a Kafka broker in plain text";
     let Ok(address) = server.parse::<BrokerAddress>() else {
         return Some(unknown.into());
@@ -80,6 +97,11 @@ async fn speaker(server: &str) -> Option<String> {
         ..ClientConfig::default()
     };
     match Connection::connect(&address, &config).await {
+        Ok(connection)
+            if wanted == Wanted::Broker && connection.version_of(ApiKey::Produce).is_none() =>
+        {
+            Some(CONTROLLER.into())
+        }
         Ok(_) => None,
         Err(ClientError::NotKafka { what, .. }) => Some(what),
         Err(_) => Some(
@@ -116,13 +138,28 @@ mod tests {
     async fn what_is_no_broker_is_named() {
         // A fatal alert, as a TLS port answers to plain text.
         let tls = server(&[0x15, 0x03, 0x03, 0, 2, 2, 50]).await;
-        assert!(identify(&tls).await.unwrap().contains("TLS"));
+        assert!(
+            identify(&tls, Wanted::Broker)
+                .await
+                .unwrap()
+                .contains("TLS")
+        );
         let http = server(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-        assert!(identify(&http).await.unwrap().contains("HTTP"));
+        assert!(
+            identify(&http, Wanted::Broker)
+                .await
+                .unwrap()
+                .contains("HTTP")
+        );
         let gone = {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             listener.local_addr().unwrap().to_string()
         };
-        assert!(identify(&gone).await.unwrap().contains("nothing listens"));
+        assert!(
+            identify(&gone, Wanted::Broker)
+                .await
+                .unwrap()
+                .contains("nothing listens")
+        );
     }
 }

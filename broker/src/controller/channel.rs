@@ -22,6 +22,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The highest version that both sides know.
 pub const HIGHEST_VERSION: i16 = -1;
 
+/// Before the first offset: every reader of the metadata has seen that.
+const NOTHING_DECIDED: Offset = -1;
+
 /// No answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
@@ -180,13 +183,21 @@ impl ControllerChannel {
 
     /// As `send`, with the answer in every case: a failure becomes the error codes of the API's response. Only for APIs
     /// that passed [`assert_refusable`](super::assert_refusable).
+    ///
+    /// A client waits as long for this broker as this broker does for the controller (30 s by default): it is answered
+    /// somewhat earlier, so that it can tell what is wrong.
     pub async fn send_or_refuse(&self, api_version: i16, request: AnyRequest) -> ControllerAnswer {
-        match self.send(api_version, request.clone()).await {
+        let timeout = self.timeout - self.timeout / 6;
+        match self
+            .send_within(api_version, request.clone(), timeout)
+            .await
+        {
             Ok(answer) => answer,
             Err(error) => ControllerAnswer {
                 response: refuse(&request, error.error_code(), Some(&error.to_string()))
                     .expect("asserted when the table of APIs was made"),
-                last_offset: None,
+                // Nothing was decided, so there is nothing to wait for.
+                last_offset: Some(NOTHING_DECIDED),
             },
         }
     }

@@ -65,12 +65,12 @@ pub struct ListenerInfo {
 /// The listener cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    #[error("Socket server failed to bind to {host}:{port}: {reason}.{remedy}")]
+    #[error("Socket server failed to bind to {host}:{port}: {reason}.")]
     Bind {
         host: String,
         port: u16,
         reason: String,
-        remedy: &'static str,
+        kind: io::ErrorKind,
     },
     #[error(
         "Listener {name} uses {protocol}, which this server does not speak yet. Use PLAINTEXT in listener.security.protocol.map"
@@ -79,6 +79,28 @@ pub enum BindError {
         name: String,
         protocol: SecurityProtocol,
     },
+}
+
+impl BindError {
+    /// What to change: `port_setting` and `host_setting` are the names that port and host have in the file that was read.
+    pub fn remedy(&self, port_setting: &str, host_setting: &str) -> Option<String> {
+        let BindError::Bind { kind, .. } = self else {
+            return None;
+        };
+        match kind {
+            io::ErrorKind::AddrInUse => Some(format!(
+                "Another process listens there: stop it, or give this server another port in '{port_setting}'"
+            )),
+            io::ErrorKind::AddrNotAvailable if port_setting == host_setting => Some(format!(
+                "The host is not an address of this machine: correct '{host_setting}', and name outside addresses in 'advertised.listeners'"
+            )),
+            io::ErrorKind::AddrNotAvailable => Some(format!(
+                "The host is not an address of this machine: correct '{host_setting}'"
+            )),
+            io::ErrorKind::PermissionDenied => Some("Ports below 1024 need a privilege".into()),
+            _ => None,
+        }
+    }
 }
 
 pub(crate) struct Listener {
@@ -107,13 +129,13 @@ impl Listener {
             },
             port: endpoint.port,
             reason: reason_text(&e),
-            remedy: remedy_text(&e),
+            kind: e.kind(),
         })?;
         let address = socket.local_addr().map_err(|e| BindError::Bind {
             host: endpoint.host.clone(),
             port: endpoint.port,
             reason: e.to_string(),
-            remedy: "",
+            kind: e.kind(),
         })?;
         Ok(Listener {
             info: Arc::new(ListenerInfo {
@@ -306,19 +328,6 @@ fn reason_text(e: &io::Error) -> String {
         io::ErrorKind::AddrNotAvailable => "Cannot assign requested address".into(),
         io::ErrorKind::PermissionDenied => "Permission denied".into(),
         _ => e.to_string(),
-    }
-}
-
-fn remedy_text(e: &io::Error) -> &'static str {
-    match e.kind() {
-        io::ErrorKind::AddrInUse => {
-            " Another process listens there: stop it, or give this server another port in 'listeners'"
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            " The host is not an address of this machine: correct 'listeners', and name outside addresses in 'advertised.listeners'"
-        }
-        io::ErrorKind::PermissionDenied => " Ports below 1024 need a privilege",
-        _ => "",
     }
 }
 

@@ -91,7 +91,7 @@ impl ReplicaManager {
                     log.update_high_watermark(high_watermark);
                 }
                 if report.segments_checked > 0 || report.bytes_cut > 0 {
-                    tracing::info!(target: "kafka.log.LogManager", "Recovered {tp}: {report:?}");
+                    tracing::info!(target: "kafka.log.LogManager", "Recovered {tp}: {report}");
                 }
                 log
             });

@@ -34,9 +34,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tracing::{info, warn};
 
+const LOGGER: &str = "kafka.server.BrokerServer";
 /// How long a stop waits for the controller to move leaderships.
 const CONTROLLED_SHUTDOWN_PATIENCE: Duration = Duration::from_secs(30);
+/// Somebody who waits for a stop wants to know for what.
+const CONTROLLED_SHUTDOWN_NOTICE_AFTER: Duration = Duration::from_secs(2);
 
 /// A running broker role.
 pub struct BrokerPart {
@@ -237,11 +241,21 @@ impl BrokerPart {
         }
     }
 
-    /// Hands leaderships over. Requests are still served meanwhile.
-    pub async fn leave(&self) {
-        self.lifecycle
-            .controlled_shutdown(CONTROLLED_SHUTDOWN_PATIENCE)
-            .await;
+    /// Hands leaderships over, unless `impatient` completes before. Requests are still served meanwhile.
+    pub async fn leave(&self, impatient: impl Future<Output = ()>) {
+        let node_id = self.node_id;
+        let told = async {
+            tokio::time::sleep(CONTROLLED_SHUTDOWN_NOTICE_AFTER).await;
+            info!(target: LOGGER, "[BrokerServer id={node_id}] Waiting up to {} s for the controller to hand over what this broker leads; a second signal stops it without that", CONTROLLED_SHUTDOWN_PATIENCE.as_secs());
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            _ = self.lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_PATIENCE) => {}
+            () = impatient => {
+                warn!(target: LOGGER, "[BrokerServer id={node_id}] Asked again to stop: not waiting for the controller any more");
+            }
+            () = told => {}
+        }
         // While the connections are still there: members that wait for a rebalance are told to look elsewhere.
         self.groups.stop();
     }

@@ -10,7 +10,7 @@ use crate::coordinator::groups;
 use crate::network::NetworkLimits;
 use crate::program::Program;
 use crate::replica::{FetcherSettings, ReplicaSelector};
-use crate::start_error::StartError;
+use crate::start_error::{SettingNames, StartError};
 use kavka_config::zookeeper::ZooKeeperConfig;
 use kavka_config::{BrokerConfig, Properties};
 use kavka_controller::ControllerConfig;
@@ -91,6 +91,14 @@ impl ServerConfig {
         }
     }
 
+    /// What the settings are called in the file that was read.
+    pub fn names(&self) -> SettingNames {
+        match self.zookeeper {
+            None => SettingNames::OF_BROKER,
+            Some(_) => SettingNames::OF_ZOOKEEPER,
+        }
+    }
+
     pub fn node_id(&self) -> Option<i32> {
         Some(self.broker.node_id().get())
     }
@@ -122,6 +130,11 @@ impl ServerConfig {
         let unknown = self.broker.unknown_keys();
         if !unknown.is_empty() {
             warn!(target: LOGGER, "These configurations '[{}]' were supplied but are not used yet.", unknown.join(", "));
+            for key in unknown {
+                if let Some(meant) = BrokerConfig::meant_by(key) {
+                    warn!(target: LOGGER, "{key} is not a setting; {meant}");
+                }
+            }
         }
         let of_topics = kavka_config::generated::topic::DEFINITIONS
             .iter()

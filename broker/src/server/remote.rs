@@ -14,9 +14,11 @@ use kavka_protocol::messages::DescribeClusterRequest;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::warn;
 
 /// DescribeCluster about controllers (KIP-919).
 const ENDPOINT_TYPE_CONTROLLER: i8 = 2;
+const LOGGER: &str = "kafka.server.KafkaRaftServer";
 const RETRY: Duration = Duration::from_millis(100);
 
 /// The controllers that the configuration names, when they are not all on this node.
@@ -74,6 +76,7 @@ pub async fn cluster_id(
     }
     dirs.check_empty()?;
     let deadline = Instant::now() + patience;
+    let mut told = false;
     loop {
         let mut reasons = Vec::new();
         for seed in &controller.seeds().addresses {
@@ -82,15 +85,30 @@ pub async fn cluster_id(
                 Err(reason) => reasons.push(format!("{seed}: {reason}")),
             }
         }
+        let reasons = reasons.join("; ");
         if Instant::now() >= deadline {
-            return Err(nobody(controller.seeds(), &reasons.join("; ")));
+            return Err(nobody(controller.seeds(), &reasons));
+        }
+        if !told {
+            told = true;
+            warn!(target: LOGGER, "No controller answers yet at {}: {reasons}. Waiting up to {} s. {}", controller.seeds(), patience.as_secs_f32(), remedy(controller.seeds()).1);
         }
         tokio::time::sleep(RETRY).await;
     }
 }
 
 fn nobody(seeds: &Seeds, reasons: &str) -> StartError {
-    let (key, remedy) = match seeds.origin {
+    let (key, remedy) = remedy(seeds);
+    StartError::thrown(
+        "org.apache.kafka.common.errors.TimeoutException",
+        format!("No controller answers at {key}={seeds}: {reasons}"),
+    )
+    .with_remedy(remedy)
+}
+
+/// The setting that names the controllers, and what to do when they do not answer.
+fn remedy(seeds: &Seeds) -> (&'static str, &'static str) {
+    match seeds.origin {
         SeedOrigin::ZooKeeperConnect => (
             "zookeeper.connect",
             "Start zookeeper-server-start.sh config/zookeeper.properties first, or correct zookeeper.connect; or use process.roles=broker,controller (config/kraft/server.properties), which needs no second server",
@@ -103,12 +121,7 @@ fn nobody(seeds: &Seeds, reasons: &str) -> StartError {
             "controller.quorum.bootstrap.servers",
             "Start the controllers first, or correct controller.quorum.bootstrap.servers",
         ),
-    };
-    StartError::thrown(
-        "org.apache.kafka.common.errors.TimeoutException",
-        format!("No controller answers at {key}={seeds}: {reasons}"),
-    )
-    .with_remedy(remedy)
+    }
 }
 
 async fn ask(seed: &BrokerAddress) -> Result<String, String> {

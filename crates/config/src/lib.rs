@@ -12,6 +12,7 @@ pub mod listener;
 pub mod properties;
 pub mod quorum;
 pub mod source;
+pub mod spelling;
 pub mod topic;
 pub mod value;
 pub mod zookeeper;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::error::ConfigError;
+use crate::spelling;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SecurityProtocol {
@@ -190,8 +191,10 @@ fn parse_listener(entry: &str, protocols: &ProtocolMap) -> Result<Listener, Conf
             .with_remedy("a port is a number from 0 (any free one) to 65535")
     })?;
     let security_protocol = *protocols.get(&name).ok_or_else(|| {
+        let meant = spelling::did_you_mean(&name, protocols.keys().map(String::as_str));
         ConfigError::illegal(format!("No security protocol defined for listener {name}")).with_remedy(format!(
-            "add {name}:PLAINTEXT (or SSL, SASL_PLAINTEXT, SASL_SSL) to listener.security.protocol.map"
+            "{}add {name}:PLAINTEXT (or SSL, SASL_PLAINTEXT, SASL_SSL) to listener.security.protocol.map",
+            meant.map_or_else(String::new, |meant| format!("{meant} If not, "))
         ))
     })?;
     Ok(Listener {

@@ -4,6 +4,7 @@
 
 use crate::error::ConfigError;
 use crate::properties::Properties;
+use crate::spelling;
 
 /// One `server.N=host:peerPort:electionPort[:role][;[clientAddress:]clientPort]` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +62,21 @@ const WITHOUT_EFFECT: [&str; 14] = [
     "skipACL",
     "snapCount",
     "standaloneEnabled",
+];
+
+const KNOWN: [&str; 12] = [
+    "dataDir",
+    "clientPort",
+    "clientPortAddress",
+    "tickTime",
+    "initLimit",
+    "syncLimit",
+    "maxClientCnxns",
+    "minSessionTimeout",
+    "maxSessionTimeout",
+    "4lw.commands.whitelist",
+    "admin.enableServer",
+    "admin.serverPort",
 ];
 
 struct Reader<'a>(&'a Properties);
@@ -161,8 +177,10 @@ impl ZooKeeperConfig {
             if WITHOUT_EFFECT.contains(&key) {
                 warnings.push(format!("{key}={value} has no effect here"));
             } else if !is_known(key) {
+                let meant = spelling::did_you_mean(key, KNOWN);
                 warnings.push(format!(
-                    "{key}={value} is not a known setting and is ignored"
+                    "{key}={value} is not a known setting and is ignored{}",
+                    meant.map_or_else(String::new, |meant| format!("; {meant}"))
                 ));
             }
         }
@@ -259,21 +277,7 @@ impl ZooKeeperConfig {
 }
 
 fn is_known(key: &str) -> bool {
-    let known = [
-        "dataDir",
-        "clientPort",
-        "clientPortAddress",
-        "tickTime",
-        "initLimit",
-        "syncLimit",
-        "maxClientCnxns",
-        "minSessionTimeout",
-        "maxSessionTimeout",
-        "4lw.commands.whitelist",
-        "admin.enableServer",
-        "admin.serverPort",
-    ];
-    known.contains(&key) || key.starts_with("server.")
+    KNOWN.contains(&key) || key.starts_with("server.")
 }
 
 fn servers(properties: &Properties) -> Result<Vec<ZooKeeperServer>, ConfigError> {

@@ -39,14 +39,55 @@ fn a_quickstart_file_of_the_zookeeper_age_makes_a_broker() {
         config.zookeeper_connect().expect("servers").servers[0].to_string(),
         "localhost:2181"
     );
-    assert_eq!(config.warnings().len(), 1, "{:?}", config.warnings());
-    assert!(
-        config.warnings()[0].starts_with("zookeeper.connection.timeout.ms=18000 has no effect")
-    );
+    assert!(config.warnings().is_empty(), "{:?}", config.warnings());
+    assert_eq!(config.zookeeper_connection_timeout_ms(), Some(18_000));
     assert!(config.unknown_keys().is_empty());
     assert_eq!(
         config.unacted_keys(&["num.network.threads"]),
         ["group.initial.rebalance.delay.ms"]
+    );
+    // What is set to its default asks for nothing.
+    assert_eq!(
+        config.unacted_keys(&[]),
+        ["group.initial.rebalance.delay.ms"]
+    );
+    let (message, remedy) = refusal(
+        "broker.id=0\nzookeeper.connect=localhost:2181\nzookeeper.connection.timeout.ms=soon",
+    );
+    assert!(
+        message.contains("zookeeper.connection.timeout.ms"),
+        "{message}"
+    );
+    assert!(remedy.contains("milliseconds"), "{remedy}");
+}
+
+#[test]
+fn misspelt_names_are_recognised() {
+    assert_eq!(
+        BrokerConfig::meant_by("logs.dir").as_deref(),
+        Some("did you mean log.dir or log.dirs?")
+    );
+    assert_eq!(
+        BrokerConfig::meant_by("zookeper.connect").as_deref(),
+        Some("did you mean zookeeper.connect?")
+    );
+    assert_eq!(BrokerConfig::meant_by("my.own.setting"), None);
+
+    let (_, remedy) = refusal("proces.roles=broker\nnode.id=1");
+    assert_eq!(
+        remedy,
+        "proces.roles is not a setting; did you mean process.roles?"
+    );
+    let (_, remedy) = refusal(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n\
+         listeners=PLAINTEXT://:9092,CONTROLER://:9093\ncontroller.quorum.voters=1@localhost:9093",
+    );
+    assert!(remedy.starts_with("did you mean CONTROLLER?"), "{remedy}");
+    let file = "dataDir=/d\nclientPort=1\ntickTme=2000";
+    let warnings = zookeeper(file).expect("a server").warnings;
+    assert!(
+        warnings[0].ends_with("did you mean tickTime?"),
+        "{warnings:?}"
     );
 }
 

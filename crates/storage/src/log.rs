@@ -23,14 +23,16 @@ mod lookup;
 mod open;
 mod producers;
 mod read;
+mod recovery_report;
 mod retention;
 mod truncate;
 
 pub use append::{AppendError, AppendInfo};
 pub use flush::FlushTicket;
 pub use lookup::{LookupError, PlannedRead, ReadLookup, TimestampLookup};
-pub use open::{OpenOptions, RecoveryReport};
+pub use open::OpenOptions;
 pub use read::{OffsetOutOfRange, ReadError, ReadResult, TimestampedOffset};
+pub use recovery_report::RecoveryReport;
 pub use retention::FileDeletions;
 
 /// One partition's log.

@@ -155,6 +155,13 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
     })
 }
 
+/// Asking for a topic creates it, as in Kafka: somebody who mistyped the name should know that.
+fn missing_topic_words(topic: &str) -> String {
+    format!(
+        "Topic {topic} does not exist. Asking for it makes the broker create it, unless auto.create.topics.enable=false is set there; waiting for it. With allow.auto.create.topics=false this consumer creates nothing, and ends instead"
+    )
+}
+
 /// Standard output behind a buffer, and the promise that only printed records are committed.
 #[derive(Default)]
 struct Output {
@@ -420,7 +427,7 @@ impl Session<'_> {
         }
         if !self.missing_told {
             self.missing_told = true;
-            output::hint(&format!("Topic {topic} does not exist; waiting for it"));
+            output::hint(&missing_topic_words(topic));
         }
         self.missing_check_ms.get_or_insert(i64::MIN);
         None
@@ -437,6 +444,7 @@ impl Session<'_> {
         let found = self.consumer.partitions(topic, MISSING_CHECK_WAIT);
         if found.is_ok_and(|partitions| !partitions.is_empty()) {
             self.missing_check_ms = None;
+            output::hint(&format!("Topic {topic} exists now"));
             return self.consumer.subscribe(topic);
         }
         self.missing_check_ms = Some(now_ms + MISSING_CHECK_MS);

@@ -1,6 +1,7 @@
 //! kafka-console-producer: lines from standard input become records of a topic.
 //! Not here: the producer itself (kavka-client). Lines are sent as they come and acknowledged in the background.
-//! Runs on the main thread; a line is not read before there is room for it.
+//! Runs on the main thread; a line is not read before there is room for it. What answers at a wrong address is found out
+//! by a thread of its own, as the main one waits for the cluster.
 //! Kafka: org.apache.kafka.tools.ConsoleProducer.
 
 pub mod lines;
@@ -18,7 +19,8 @@ use options::Configuration;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 const ERROR_LOGGER: &str = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback";
 /// Large enough that a pipe's content arrives in one piece.
@@ -35,11 +37,57 @@ pub fn main<I: IntoIterator<Item = OsString>>(arguments: I) -> ExitCode {
 
 struct Reporter {
     printer: Printer,
+    /// `--bootstrap-server`'s value, and what the option was called.
+    servers: String,
+    option: &'static str,
+    /// Looks at the addresses; `None` until there was trouble with them.
+    diagnosis: Mutex<Option<Diagnosis>>,
+}
+
+enum Diagnosis {
+    Running(JoinHandle<()>),
+    Told,
+}
+
+impl Reporter {
+    /// Once: says what answers at the addresses. Nobody should have to wait for a minute to learn that nothing does.
+    fn start_diagnosis(&self) {
+        let Ok(mut diagnosis) = self.diagnosis.lock() else {
+            return;
+        };
+        if diagnosis.is_none() {
+            let (servers, option) = (self.servers.clone(), self.option);
+            let looking =
+                std::thread::Builder::new().spawn(move || diagnosis::explain(&servers, option));
+            *diagnosis = looking.ok().map(Diagnosis::Running);
+        }
+    }
+
+    /// As `start_diagnosis`, and all is said when this returns.
+    fn diagnose(&self) {
+        self.start_diagnosis();
+        let Ok(mut diagnosis) = self.diagnosis.lock() else {
+            return;
+        };
+        if let Some(Diagnosis::Running(looking)) = diagnosis.replace(Diagnosis::Told) {
+            // A panic there has been reported by the panic hook.
+            let _ = looking.join();
+        }
+    }
 }
 
 impl Observer for Reporter {
     fn event(&self, event: Event) {
+        // librdkafka has no event for a port that is not a broker's; looking at a broker says nothing.
+        let with_address = match event {
+            Event::Unreachable { node_id, .. } | Event::Disconnected { node_id, .. } => node_id < 0,
+            Event::Other { .. } => true,
+            _ => false,
+        };
         self.printer.event(event);
+        if with_address {
+            self.start_diagnosis();
+        }
     }
 }
 
@@ -78,10 +126,21 @@ fn run(configuration: Configuration) -> Result<ExitCode, Stop> {
             format!("[Producer clientId={client_id}]"),
             configuration.old_style,
         ),
+        servers: configuration
+            .producer
+            .get("bootstrap.servers")
+            .unwrap_or("")
+            .to_owned(),
+        option: if configuration.old_style {
+            "broker-list"
+        } else {
+            "bootstrap-server"
+        },
+        diagnosis: Mutex::new(None),
     });
     let producer = Producer::new(&configuration.producer, reporter.clone(), not_honoured)
         .map_err(|e| Stop::Failed(e.to_string()))?;
-    let sent = send_lines(&configuration, &producer);
+    let sent = send_lines(&configuration, &producer, &reporter);
     producer.flush();
     let lost = producer.failures() + *sent.as_ref().unwrap_or(&0);
     reporter.printer.hush();
@@ -107,7 +166,11 @@ fn strict_status(producer: &Producer<Reporter>, reporter: &Reporter) -> ExitCode
 }
 
 /// Sends every line; the result counts records that were given up at once.
-fn send_lines(configuration: &Configuration, producer: &Producer<Reporter>) -> Result<u64, Stop> {
+fn send_lines(
+    configuration: &Configuration,
+    producer: &Producer<Reporter>,
+    reporter: &Reporter,
+) -> Result<u64, Stop> {
     let prompt = configuration.old_style || output::interactive();
     let input = io::BufReader::with_capacity(INPUT_BUFFER_BYTES, io::stdin().lock());
     let mut lines = Lines::new(input);
@@ -139,7 +202,7 @@ fn send_lines(configuration: &Configuration, producer: &Producer<Reporter>) -> R
                 producer.flush();
             }
             if let Err(error) = result {
-                explain(configuration, producer);
+                explain(producer, reporter);
                 return Err(Stop::Failed(format!(
                     "java.util.concurrent.ExecutionException: {error}\nCaused by: {error}"
                 )));
@@ -151,7 +214,7 @@ fn send_lines(configuration: &Configuration, producer: &Producer<Reporter>) -> R
         } else if let Err(error) = result {
             refused += 1;
             report_failure(&configuration.topic, record.key, record.value, &error);
-            explain(configuration, producer);
+            explain(producer, reporter);
         } else if prompt {
             // Somebody watches: show failures before the next line is typed.
             producer.poll(std::time::Duration::ZERO);
@@ -160,19 +223,9 @@ fn send_lines(configuration: &Configuration, producer: &Producer<Reporter>) -> R
 }
 
 /// When nobody has answered as a broker: what does answer at the addresses given.
-fn explain(configuration: &Configuration, producer: &Producer<Reporter>) {
+fn explain(producer: &Producer<Reporter>, reporter: &Reporter) {
     if !producer.heard_from_cluster() {
-        diagnosis::explain(
-            configuration
-                .producer
-                .get("bootstrap.servers")
-                .unwrap_or(""),
-            if configuration.old_style {
-                "broker-list"
-            } else {
-                "bootstrap-server"
-            },
-        );
+        reporter.diagnose();
     }
 }
 

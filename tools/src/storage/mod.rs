@@ -11,6 +11,7 @@ mod options;
 mod storage_test;
 mod voters;
 
+use crate::args;
 use crate::args::argparse::{Problem, Values};
 use crate::files;
 use crate::java::Exception;
@@ -87,6 +88,7 @@ fn run(arguments: &[String]) -> Result<String, Stop> {
     };
     match command.as_str() {
         "-h" | "--help" => Ok(options::help()),
+        "--version" => Ok(format!("{}\n", args::version_line())),
         "info" => {
             let values = options::INFO.parse(rest)?;
             let (_, directories) = configuration(&values)?;

@@ -111,5 +111,6 @@ pub fn help() -> String {
         "-h, --help",
         "show this help message and exit",
     ));
+    out.push_str(&argparse::entry("--version", "show the version and exit"));
     out
 }

@@ -47,6 +47,7 @@ pub(super) fn build(
         quorum_voters: Vec::new(),
         quorum_bootstrap_servers: Vec::new(),
         zookeeper_connect: given.zookeeper_connect,
+        zookeeper_connection_timeout_ms: given.zookeeper_connection_timeout_ms,
     };
     config.mode = mode(&config);
     check_groups(&config)?;

@@ -15,6 +15,7 @@ use crate::generated::broker::DEFINITIONS;
 use crate::listener::{Listener, SecurityProtocol};
 use crate::properties::Properties;
 use crate::quorum::{HostPort, Voter, ZooKeeperConnect};
+use crate::spelling;
 use crate::value::Value;
 
 pub use vintage::{RETIRED, Retired};
@@ -84,6 +85,7 @@ pub struct BrokerConfig {
     quorum_voters: Vec<Voter>,
     quorum_bootstrap_servers: Vec<HostPort>,
     zookeeper_connect: Option<ZooKeeperConnect>,
+    zookeeper_connection_timeout_ms: Option<u32>,
 }
 
 impl BrokerConfig {
@@ -276,6 +278,11 @@ impl BrokerConfig {
         self.zookeeper_connect.as_ref()
     }
 
+    /// `zookeeper.connection.timeout.ms`: how long a broker of the ZooKeeper age waits for the servers it names.
+    pub fn zookeeper_connection_timeout_ms(&self) -> Option<u32> {
+        self.zookeeper_connection_timeout_ms
+    }
+
     pub fn rack(&self) -> Option<&str> {
         self.text("broker.rack")
     }
@@ -324,7 +331,19 @@ impl BrokerConfig {
             .map(String::as_str)
             .filter(|key| definition::place(DEFINITIONS, key).is_some())
             .filter(|key| !ACTED_ON.contains(key) && !acted_on.contains(key))
+            .filter(|key| !self.has_default_value(key))
             .collect()
+    }
+
+    fn has_default_value(&self, key: &str) -> bool {
+        definition::find(DEFINITIONS, key)
+            .is_some_and(|row| row.value(None).is_ok_and(|value| value == *self.value(key)))
+    }
+
+    /// What may have been meant by a key that no table defines: `did you mean log.dirs?`.
+    pub fn meant_by(key: &str) -> Option<String> {
+        let names = DEFINITIONS.iter().map(|row| row.name);
+        spelling::did_you_mean(key, names.chain(["zookeeper.connect"]))
     }
 
     /// Keys that no table defines; Kafka ignores them with a warning.

@@ -5,6 +5,7 @@
 use crate::error::ConfigError;
 use crate::properties::Properties;
 use crate::quorum::ZooKeeperConnect;
+use crate::spelling;
 
 /// A key that releases before 4.0 had: accepted, with a note on what became of it.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,7 @@ pub struct Retired {
     pub note: &'static str,
 }
 
+const CONNECTION_TIMEOUT: &str = "zookeeper.connection.timeout.ms";
 const OLD_ADDRESS: &str = "read as listeners or advertised.listeners, which replace it";
 const NO_ZOOKEEPER: &str = "has no effect: there is no ZooKeeper session behind zookeeper.connect";
 const ANY_VERSION: &str = "has no effect: every protocol and message version is served at once";
@@ -134,6 +136,7 @@ pub(super) struct Given {
     pub properties: Properties,
     pub warnings: Vec<String>,
     pub zookeeper_connect: Option<ZooKeeperConnect>,
+    pub zookeeper_connection_timeout_ms: Option<u32>,
     pub node_id_is_generated: bool,
 }
 
@@ -161,6 +164,7 @@ pub(super) fn read(properties: &Properties) -> Result<Given, ConfigError> {
         properties: properties.clone(),
         warnings: Vec::new(),
         zookeeper_connect: None,
+        zookeeper_connection_timeout_ms: None,
         node_id_is_generated: false,
     };
     for key in properties.duplicates() {
@@ -182,6 +186,12 @@ pub(super) fn read(properties: &Properties) -> Result<Given, ConfigError> {
             found
                 .warnings
                 .push(format!("{key}={value} {}", retired.note));
+        } else if key == CONNECTION_TIMEOUT && found.zookeeper_connect.is_some() {
+            let timeout_ms = value.trim().parse().ok().filter(|ms: &u32| *ms > 0);
+            found.zookeeper_connection_timeout_ms = Some(timeout_ms.ok_or_else(|| {
+                ConfigError::invalid(key, value, "Not a number of type INT")
+                    .with_remedy(format!("{key} is a time in milliseconds, from 1"))
+            })?);
         } else if key.starts_with("zookeeper.") && key != "zookeeper.connect" {
             found.warnings.push(format!("{key}={value} {NO_ZOOKEEPER}"));
         }
@@ -269,6 +279,17 @@ fn read_zookeeper_era(found: &mut Given, connect: &str) -> Result<(), ConfigErro
 pub(super) fn with_remedy(error: ConfigError, properties: &Properties) -> ConfigError {
     if error.remedy.is_some() || !error.message.starts_with("Missing required configuration") {
         return error;
+    }
+    let misspelt = ["process.roles", "node.id", "controller.listener.names"]
+        .into_iter()
+        .filter(|key| error.message.contains(key))
+        .find_map(|key| {
+            let given = properties.iter().map(|(given, _)| given);
+            let near = *spelling::near(key, given).first()?;
+            (near != key).then(|| format!("{near} is not a setting; did you mean {key}?"))
+        });
+    if let Some(misspelt) = misspelt {
+        return error.with_remedy(misspelt);
     }
     let has_quorum = QUORUM_KEYS
         .iter()

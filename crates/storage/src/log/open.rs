@@ -7,6 +7,7 @@
 use super::Log;
 use super::left_overs::{Listing, list};
 use super::producers::replay;
+use super::recovery_report::RecoveryReport;
 use crate::checkpoint::{EpochStart, read_epochs};
 use crate::config::LogConfig;
 use crate::disk::Disk;
@@ -50,32 +51,6 @@ impl OpenOptions {
             latch: None,
         }
     }
-}
-
-/// What opening did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryReport {
-    /// Segments of which something was checked.
-    pub segments_checked: usize,
-    /// Bytes of log files read with their CRC.
-    pub bytes_checked: u64,
-    /// Bytes of log files read as headers only: producers, positions.
-    pub bytes_walked: u64,
-    /// Segments whose indexes were missing or wrong and were built anew.
-    pub indexes_rebuilt: usize,
-    /// Bytes cut off behind the last valid batch, with the reason.
-    pub bytes_cut: u64,
-    pub cut_reason: Option<String>,
-    /// Segments behind the cut that were removed.
-    pub segments_removed: usize,
-    /// Files of an unfinished deletion, compaction or replacement.
-    pub left_overs_removed: usize,
-    /// The epoch file was unreadable, and was built anew from the batches.
-    pub epochs_rebuilt: bool,
-    /// Snapshots that were torn or lay behind the recovery point.
-    pub snapshots_removed: usize,
-    /// The log ends before its recovery point: an unfinished truncation, or files that somebody shortened.
-    pub ends_before_recovery_point: bool,
 }
 
 impl Log {
