@@ -3,6 +3,7 @@
 //! No lock inside: the owner locks, and runs fsync (`FlushTicket`) and removals (`FileDeletions`) outside its lock.
 //! Kafka: UnifiedLog, LocalLog, LogSegments.
 
+use crate::checkpoint::write_epochs;
 use crate::config::LogConfig;
 use crate::disk::Disk;
 use crate::error::{FailureLatch, StorageError};
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod append;
+mod epoch_file;
 mod flush;
 mod left_overs;
 mod lookup;
@@ -26,6 +28,8 @@ mod read;
 mod recovery_report;
 mod retention;
 mod truncate;
+
+use epoch_file::EpochFile;
 
 pub use append::{AppendError, AppendInfo};
 pub use flush::FlushTicket;
@@ -55,11 +59,14 @@ pub struct Log {
     epochs: LeaderEpochCache,
     /// The epoch file in the folder is not durable as it stands in memory.
     epochs_unsynced: bool,
+    epoch_file: EpochFile,
     /// Counts what was made, renamed or removed in the folder, and how much of that an fsync has covered.
     dir_changes: u64,
     dir_changes_synced: u64,
     /// Counts truncations: a flush that began before one says nothing about what was appended after it.
     truncations: u64,
+    /// Where a truncation that is about to be made will cut.
+    announced_cut: Option<Offset>,
     /// What is renamed to `.deleted`, and when it may go.
     deletions: Vec<(i64, Vec<PathBuf>)>,
 }
@@ -194,19 +201,14 @@ impl Log {
     /// all batches after the recovery point again, so a loss costs no more than the start of an epoch without batches.
     fn store_epochs(&mut self) -> Result<(), StorageError> {
         self.epochs_unsynced = true;
-        self.write_epochs(Durability::PageCache)
-            .map_err(|error| self.disk.lost(error))
-    }
-
-    fn write_epochs(&self, durability: Durability) -> Result<(), StorageError> {
         let path = self.dir.join(names::LEADER_EPOCH_CHECKPOINT);
-        let outcome = crate::checkpoint::write_epochs(
-            &*self.disk.vfs,
-            &path,
-            self.epochs.entries(),
-            durability,
-        );
-        self.disk.replaced(&path, outcome)
+        let (vfs, entries) = (&*self.disk.vfs, self.epochs.entries());
+        let outcome = self
+            .epoch_file
+            .write(|| write_epochs(vfs, &path, entries, Durability::PageCache));
+        self.disk
+            .replaced(&path, outcome)
+            .map_err(|error| self.disk.lost(error))
     }
 
     fn active(&mut self) -> &mut Segment {
@@ -291,8 +293,10 @@ impl Log {
     pub fn rename_dir(&mut self, name: &str) -> Result<(), StorageError> {
         let parent = self.dir.parent().unwrap_or(Path::new("."));
         let dir = parent.join(name);
+        // a flush that is under way knows the old name, which may soon be another log's
+        self.epoch_file = EpochFile::default();
         self.disk.rename(&self.dir, &dir)?;
-        self.disk.sync_dir(parent)?;
+        self.disk.sync_renamed(parent)?;
         self.dir = dir;
         for segment in &mut self.segments {
             segment.set_dir(&self.dir);
@@ -304,6 +308,7 @@ impl Log {
     /// Makes everything durable and leaves the files as Kafka does on a clean stop. Blocks on fsync: not for the
     /// lock of a log that is in use.
     pub fn close(mut self) -> Result<CheckpointOffsets, StorageError> {
+        self.announced_cut = None;
         let disk = self.disk.clone();
         self.active().write_out(&disk, true)?;
         self.producers.set_end_offset(self.log_end_offset);
@@ -314,11 +319,18 @@ impl Log {
         Ok(self.checkpoint_offsets())
     }
 
+    /// From now on `checkpoint_offsets` promises nothing from `offset` on, whatever is flushed meanwhile; until a
+    /// truncation has been made, or `None` says that there will be none.
+    pub fn announce_cut(&mut self, offset: Option<Offset>) {
+        self.announced_cut = offset;
+    }
+
     /// What the directory's checkpoints should say about the log as it is now.
     pub fn checkpoint_offsets(&self) -> CheckpointOffsets {
+        let limit = self.announced_cut.unwrap_or(Offset::MAX);
         CheckpointOffsets {
-            recovery_point: self.recovery_point,
-            log_start_offset: self.log_start_offset,
+            recovery_point: self.recovery_point.min(limit),
+            log_start_offset: self.log_start_offset.min(limit),
             high_watermark: self.high_watermark,
         }
     }

@@ -4,6 +4,7 @@
 //! Kafka: LogManager, CleanShutdownFileHandler, LogDirFailureChannel; KIP-112, KIP-858, KIP-966.
 
 use crate::checkpoint::{read_offsets, write_offsets};
+use crate::disk::Disk;
 use crate::error::is_out_of_descriptors;
 use crate::error::{FailureLatch, StorageError};
 use crate::log::{CheckpointOffsets, OpenOptions};
@@ -100,9 +101,15 @@ impl LogDir {
         self.vfs
             .remove_file(&path)
             .map_err(|error| StorageError::io("remove", &path, error))?;
-        self.vfs
-            .sync_dir(&self.path)
-            .map_err(|error| self.latch.fail("fsync folder", &self.path, &error))
+        // An error even where it was not opened: a marker that came back would pass a crash for a clean stop.
+        self.disk().sync_dir(&self.path)
+    }
+
+    fn disk(&self) -> Disk {
+        Disk {
+            vfs: Arc::clone(&self.vfs),
+            latch: self.latch.clone(),
+        }
     }
 
     fn scan(&mut self) -> Result<(), StorageError> {
@@ -224,9 +231,7 @@ impl LogDir {
         self.vfs
             .rename(&from, &to)
             .map_err(|error| StorageError::io("rename", &from, error))?;
-        self.vfs
-            .sync_dir(&self.path)
-            .map_err(|error| self.latch.fail("fsync folder", &self.path, &error))?;
+        self.disk().sync_renamed(&self.path)?;
         Ok(to)
     }
 

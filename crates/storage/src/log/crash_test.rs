@@ -490,6 +490,57 @@ fn after_a_failed_fsync_nothing_is_written() {
     assert_eq!(log.recovery_point(), 0);
 }
 
+/// Descriptors come back; nothing was lost by not having one.
+#[test]
+fn a_folder_that_cannot_be_opened_has_not_failed() {
+    let to_flush = |vfs: &SimVfs| {
+        let mut model = Model::default();
+        let (mut log, _) = open_with(vfs, &model, false).unwrap();
+        let bytes = producer_batch(1, 0, 0, 1, 1);
+        append(&mut log, &mut model, &bytes, 0, AppendOrigin::Client).unwrap();
+        let ticket = log.begin_flush().unwrap();
+        (log, ticket)
+    };
+    let other = SimVfs::new();
+    let (_log, ticket) = to_flush(&other);
+    ticket.run().unwrap();
+    let steps = other.trace();
+    let at = steps
+        .iter()
+        .rposition(|step| step.starts_with("fsync folder"));
+
+    let vfs = SimVfs::new();
+    let (mut log, ticket) = to_flush(&vfs);
+    vfs.out_of_descriptors_at(at.unwrap() as u64);
+    let flushed = ticket.run();
+    assert!(
+        matches!(flushed, Err(StorageError::Io { .. })),
+        "{flushed:?}"
+    );
+    assert!(!log.failure_latch().is_failed());
+    let ticket = log.begin_flush().unwrap();
+    ticket.run().unwrap();
+    log.complete_flush(ticket);
+    assert_eq!(log.recovery_point(), 1);
+
+    // a truncation finds it out before it changes anything
+    vfs.out_of_descriptors_at(vfs.steps());
+    let cut = log.truncate_to(0, 0);
+    assert!(matches!(cut, Err(StorageError::Io { .. })), "{cut:?}");
+    assert_eq!(
+        (log.log_end_offset(), log.failure_latch().is_failed()),
+        (1, false)
+    );
+    assert!(log.truncate_to(0, 0).unwrap());
+
+    // a renamed folder is renamed
+    let parent = log.dir().parent().unwrap().to_owned();
+    vfs.out_of_descriptors_at(vfs.steps() + 1);
+    log.rename_dir("t-0.deleted").unwrap();
+    assert_eq!(log.dir(), parent.join("t-0.deleted"));
+    assert!(!log.failure_latch().is_failed());
+}
+
 #[test]
 fn a_flush_says_nothing_about_what_came_after_a_truncation() {
     let vfs = SimVfs::new();

@@ -5,6 +5,7 @@
 //! Kafka: UnifiedLog.flush; KAFKA-15046 (no fsync under the log lock), KAFKA-16541 (none forgotten either).
 
 use super::Log;
+use super::epoch_file::EpochCopy;
 use crate::checkpoint::{EpochStart, write_epochs};
 use crate::disk::Disk;
 use crate::error::StorageError;
@@ -23,7 +24,7 @@ pub struct FlushTicket {
     dir: PathBuf,
     files: Vec<(PathBuf, Arc<dyn File>)>,
     snapshots: Vec<(Offset, PathBuf)>,
-    epochs: Option<Vec<EpochStart>>,
+    epochs: Option<(EpochCopy, Vec<EpochStart>)>,
     sync_dir: bool,
     dir_changes: u64,
     offset: Offset,
@@ -49,9 +50,10 @@ impl FlushTicket {
                 Err(error) => return Err(StorageError::io("open", path, error)),
             }
         }
-        if let Some(epochs) = &self.epochs {
+        if let Some((copy, epochs)) = &self.epochs {
             let path = self.dir.join(names::LEADER_EPOCH_CHECKPOINT);
-            let outcome = write_epochs(&*self.disk.vfs, &path, epochs, Durability::Synced);
+            let outcome =
+                copy.write(|| write_epochs(&*self.disk.vfs, &path, epochs, Durability::Synced));
             self.disk.replaced(&path, outcome)?;
         }
         if self.sync_dir {
@@ -83,7 +85,9 @@ impl Log {
             snapshots: snapshots
                 .map(|offset| (*offset, self.snapshot_path(*offset)))
                 .collect(),
-            epochs: self.epochs_unsynced.then(|| self.epochs.entries().to_vec()),
+            epochs: self
+                .epochs_unsynced
+                .then(|| (self.epoch_file.copy(), self.epochs.entries().to_vec())),
             sync_dir,
             dir_changes: self.dir_changes,
             offset: self.log_end_offset,
@@ -113,10 +117,14 @@ impl Log {
         });
         if ticket
             .epochs
-            .is_some_and(|synced| synced == self.epochs.entries())
+            .is_some_and(|(copy, _)| self.epoch_file.is_current(&copy))
         {
             self.epochs_unsynced = false;
         }
         self.dir_changes_synced = self.dir_changes_synced.max(ticket.dir_changes);
     }
 }
+
+#[cfg(test)]
+#[path = "flush_test.rs"]
+mod flush_test;

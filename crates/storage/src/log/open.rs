@@ -5,6 +5,7 @@
 //! Kafka: LogLoader, LogSegment.recover, ProducerStateManager.truncateAndReload.
 
 use super::Log;
+use super::epoch_file::EpochFile;
 use super::left_overs::{Listing, list};
 use super::producers::replay;
 use super::recovery_report::RecoveryReport;
@@ -97,6 +98,8 @@ impl Log {
             dir_changes: u64::from(report.left_overs_removed > 0),
             dir_changes_synced: 0,
             truncations: 0,
+            announced_cut: None,
+            epoch_file: EpochFile::default(),
             deletions: Vec::new(),
         };
         let tail_index_lost = log.load_segments(segments, &options, &mut report)?;

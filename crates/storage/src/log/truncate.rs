@@ -34,30 +34,49 @@ impl Log {
             .segment_at(offset)
             .expect("checked against the first segment");
         let cut = self.segments[at].find(&disk, offset, self.config.index_interval_bytes)?;
+        let position = cut.map_or_else(|| self.segments[at].size(), |batch| batch.position);
+        // Where there are no descriptors left this fails before anything has changed.
+        disk.sync_dir(&self.dir)?;
+        if let Err(error) = self.cut_segment(at, position, offset, now_ms) {
+            return Err(self.half_done("truncate", &error));
+        }
+        self.store_epochs()?;
+        Ok(true)
+    }
+
+    /// Removes the segments behind that one, and cuts it.
+    fn cut_segment(
+        &mut self,
+        at: usize,
+        position: u32,
+        offset: Offset,
+        now_ms: i64,
+    ) -> Result<(), StorageError> {
+        let disk = self.disk.clone();
         while self.segments.len() > at + 1 {
             let segment = self.segments.pop().expect("longer than one");
             self.remove_segment(&segment, AT_ONCE)?;
         }
         // A later segment that came back behind a shortened one would be a hole below the recovery point.
         disk.sync_dir(&self.dir)?;
-        if let Some(batch) = cut {
-            self.active().truncate(&disk, batch.position, offset)?;
-        } else {
-            let size = self.active().size();
-            self.active().truncate(&disk, size, offset)?;
-        }
+        self.active().truncate(&disk, position, offset)?;
         self.log_end_offset = offset;
         self.recovery_point = self.recovery_point.min(offset);
         self.high_watermark = self.high_watermark.min(offset);
         self.epochs.truncate_from_end(offset);
-        self.store_epochs()?;
         self.reload_producers(now_ms)?;
         for (path, file) in self.active().opened_files() {
             disk.sync(&path, &*file)?;
         }
         disk.sync_dir(&self.dir)?;
         self.dir_changes_synced = self.dir_changes;
-        Ok(true)
+        Ok(())
+    }
+
+    /// Neither the old log nor the new one is whole.
+    fn half_done(&self, action: &'static str, error: &StorageError) -> StorageError {
+        let reason = std::io::Error::other(error.to_string());
+        self.disk.latch.fail(action, &self.dir, &reason)
     }
 
     /// Drops everything and goes on at `offset`: a follower whose whole log lies outside its leader's.
@@ -68,12 +87,10 @@ impl Log {
     ) -> Result<(), StorageError> {
         self.truncations += 1;
         let disk = self.disk.clone();
+        // Where there are no descriptors left this fails before anything has changed.
+        disk.sync_dir(&self.dir)?;
         if let Err(error) = self.replace_segments(offset, now_ms) {
-            // Neither the old log nor the new one is whole.
-            let reason = std::io::Error::other(error.to_string());
-            return Err(disk
-                .latch
-                .fail("replace the segments of", &self.dir, &reason));
+            return Err(self.half_done("replace the segments of", &error));
         }
         self.log_start_offset = offset;
         self.log_end_offset = offset;
@@ -81,10 +98,10 @@ impl Log {
         self.recovery_point = offset;
         self.producers = crate::producer_state::ProducerStateManager::new(offset);
         self.epochs.clear();
-        self.store_epochs()?;
-        disk.sync_dir(&self.dir)?;
+        disk.sync_dir(&self.dir)
+            .map_err(|error| self.half_done("replace the segments of", &error))?;
         self.dir_changes_synced = self.dir_changes;
-        Ok(())
+        self.store_epochs()
     }
 
     fn replace_segments(&mut self, offset: Offset, now_ms: i64) -> Result<(), StorageError> {

@@ -54,7 +54,7 @@ struct State {
     locked: BTreeSet<PathBuf>,
     steps: u64,
     crash_at: Option<u64>,
-    fail_at: Option<(u64, io::ErrorKind)>,
+    fail_at: Option<(u64, Fault)>,
     crashed: bool,
     capacity_bytes: usize,
     trace: Vec<String>,
@@ -122,7 +122,12 @@ impl SimVfs {
     /// This step fails with an error of that kind, once. A failed fsync loses what it should have kept, and later ones
     /// do not notice: as Linux does it.
     pub fn fail_at(&self, step: u64, kind: io::ErrorKind) {
-        self.state.lock().fail_at = Some((step, kind));
+        self.state.lock().fail_at = Some((step, Fault::Kind(kind)));
+    }
+
+    /// This step finds no file descriptor left, once.
+    pub fn out_of_descriptors_at(&self, step: u64) {
+        self.state.lock().fail_at = Some((step, Fault::OutOfDescriptors));
     }
 
     /// The volume holds this many bytes.
@@ -241,12 +246,27 @@ fn not_found(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, path.display().to_string())
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Kind(io::ErrorKind),
+    OutOfDescriptors,
+}
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> io::Error {
+        match fault {
+            Fault::Kind(kind) => kind.into(),
+            Fault::OutOfDescriptors => rustix::io::Errno::MFILE.into(),
+        }
+    }
+}
+
 /// What is to be done with a step.
 enum Step {
     Go,
     /// The machine stops in it.
     Last,
-    Fail(io::ErrorKind),
+    Fail(Fault),
 }
 
 impl State {
@@ -262,7 +282,7 @@ impl State {
             return Ok(Step::Last);
         }
         match self.fail_at {
-            Some((at, kind)) if at == step => Ok(Step::Fail(kind)),
+            Some((at, fault)) if at == step => Ok(Step::Fail(fault)),
             _ => Ok(Step::Go),
         }
     }
@@ -272,7 +292,7 @@ impl State {
         match self.step(what)? {
             Step::Go => Ok(()),
             Step::Last => Err(stopped()),
-            Step::Fail(kind) => Err(kind.into()),
+            Step::Fail(fault) => Err(fault.into()),
         }
     }
 
@@ -343,7 +363,7 @@ impl File for SimFile {
             Step::Go if room == bytes.len() => (bytes.len(), None),
             Step::Go => (room, Some(io::ErrorKind::StorageFull.into())),
             Step::Last => (bytes.len() / 2, Some(stopped())),
-            Step::Fail(kind) => (bytes.len() / 3, Some(kind.into())),
+            Step::Fail(fault) => (bytes.len() / 3, Some(fault.into())),
         };
         let bytes = bytes[..done].to_vec();
         state.change(self.inode, Change::Write { position, bytes });
