@@ -53,8 +53,10 @@ impl ReplicaManager {
                 }
                 changes
             }
-            // the runtime is stopping
-            Err(_) => LocalReplicaChanges::default(),
+            Err(e) => {
+                self.report_join_error("applying metadata to the replicas", &e);
+                LocalReplicaChanges::default()
+            }
         }
     }
 
@@ -114,8 +116,10 @@ impl ReplicaManager {
             return;
         }
         let this = Arc::clone(self);
-        // a join error means that the runtime is stopping
-        let _ = tokio::task::spawn_blocking(move || this.set_strays_aside_blocking()).await;
+        let done = tokio::task::spawn_blocking(move || this.set_strays_aside_blocking()).await;
+        if let Err(e) = done {
+            self.report_join_error("setting strays aside", &e);
+        }
     }
 
     /// What `set_strays_aside` does once there is an image, on a thread that may block.
@@ -202,9 +206,12 @@ impl ReplicaManager {
         let new = &change.new;
         let leads = new.leader == self.context.local;
         let begun = match leads {
-            true => partition.lead(registration(new)),
+            true => partition.lead(registration(new)).map(|()| false),
             false => partition.follow(new.leader, new.leader_epoch),
         };
+        if let Ok(true) = begun {
+            self.checkpoint_recovery_points();
+        }
         if let Err(e) = begun {
             let what = if leads { "Leading" } else { "Following" };
             tracing::error!(target: "state.change.logger", "{what} {tp} failed: {e}");

@@ -7,14 +7,14 @@ use super::*;
 use kavka_common::{LeaderEpoch, NodeId};
 use kavka_metadata::MetadataRecord;
 use kavka_protocol::messages::{ConfigRecord, PartitionChangeRecord};
-use kavka_replication::{EpochEnd, LeaderEvent};
+use kavka_replication::{EpochEnd, LeaderEvent, Outcome};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-const EPOCH: LeaderEpoch = LeaderEpoch(1);
+pub(super) const EPOCH: LeaderEpoch = LeaderEpoch(1);
 
-fn led_by(broker_id: i32) -> MetadataRecord {
+pub(super) fn led_by(broker_id: i32) -> MetadataRecord {
     MetadataRecord::PartitionChange(PartitionChangeRecord {
         partition_id: 0,
         topic_id: topic_id(7),
@@ -24,7 +24,7 @@ fn led_by(broker_id: i32) -> MetadataRecord {
 }
 
 /// Broker 1, which led in epoch 0 and follows broker 2 in epoch 1.
-async fn follower(dir: &Path) -> Broker {
+pub(super) async fn follower(dir: &Path) -> Broker {
     let mut broker = Broker::start(dir).await;
     broker
         .apply(&topic("t", topic_id(7), &[1, 2], &[1, 2]))
@@ -34,7 +34,7 @@ async fn follower(dir: &Path) -> Broker {
 }
 
 /// The bytes of a leader's log that holds one batch for each of `values`.
-async fn leaders_log(values: &[&str]) -> Vec<u8> {
+pub(super) async fn leaders_log(values: &[&str]) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let leader = Broker::with_topic(dir.path()).await;
     for value in values {
@@ -243,4 +243,75 @@ async fn an_answer_larger_than_a_segment_is_taken_batch_by_batch() {
     let followed = partition.append_as_follower(EPOCH, 0, &log, 4, 0).unwrap();
     assert_eq!(followed.position.fetch_offset, 4);
     assert_eq!(partition.view().unwrap().high_watermark, 4);
+}
+
+/// An old request that is still parked says nothing about where its replica is by now.
+#[tokio::test]
+async fn a_parked_request_acknowledges_only_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(dir.path()).await;
+    broker
+        .apply(&topic("t", topic_id(7), &[1, 2], &[1, 2]))
+        .await;
+    let partition = broker.partition();
+    partition.on_event(eligible(true));
+    broker.produce(batch(&["a", "b"])).unwrap();
+    let parked = {
+        let params = FetchParams {
+            replica: Some(FetchingReplica {
+                replica_id: NodeId(2),
+                broker_epoch: kavka_common::BrokerEpoch(5),
+            }),
+            isolation: FetchIsolation::LogEnd,
+            min_bytes: 1 << 20,
+            max_wait_ms: 30_000,
+            ..PARAMS
+        };
+        let asked = FetchPartition {
+            log_start_offset: 0,
+            ..read_at(&partition, 0)
+        };
+        tokio::spawn(async move { fetch(&params, &[asked]).await })
+    };
+    let followers_end = || {
+        let followers = partition.followers_holding(0).unwrap();
+        followers.first().map(|follower| follower.log_end_offset)
+    };
+    while followers_end() != Some(0) {
+        tokio::task::yield_now().await;
+    }
+    fetched_by_2(&partition, 2, 0).await;
+    assert_eq!(followers_end(), Some(2));
+    // the parked one looks again
+    broker.produce(batch(&["c"])).unwrap();
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!parked.is_finished());
+    assert_eq!(followers_end(), Some(2));
+    parked.abort();
+}
+
+#[tokio::test]
+async fn what_passes_is_tried_again_from_where_the_log_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = follower(dir.path()).await;
+    let partition = broker.partition();
+    let log = leaders_log(&["a", "b"]).await;
+    partition.append_as_follower(EPOCH, 0, &log, 2, 0).unwrap();
+    let no_descriptor = ReplicaError::Storage(kavka_storage::StorageError::io(
+        "open",
+        dir.path(),
+        std::io::Error::other("too many open files"),
+    ));
+    let Outcome::Again(Some(position)) = partition.after_failure(EPOCH, &no_descriptor) else {
+        panic!("it passes");
+    };
+    assert_eq!((position.leader_epoch, position.fetch_offset), (EPOCH, 2));
+    let later = partition.after_failure(LeaderEpoch(0), &no_descriptor);
+    assert_eq!(later, Outcome::GivenUp);
+    let latch = broker.replicas.dirs().dirs[0].latch().clone();
+    latch.fail("write", dir.path(), &std::io::Error::other("gone"));
+    let failed = partition.after_failure(EPOCH, &no_descriptor);
+    assert_eq!(failed, Outcome::GivenUp);
 }

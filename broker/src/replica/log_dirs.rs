@@ -79,7 +79,8 @@ impl ReplicaManager {
         loop {
             let this = Arc::clone(&self);
             let retired = tokio::task::spawn_blocking(move || this.retire_failed_dirs());
-            if retired.await.is_err() {
+            if let Err(e) = retired.await {
+                self.report_join_error("retiring failed directories", &e);
                 return;
             }
             tokio::select! {

@@ -67,11 +67,10 @@ impl ReplicaManager {
                 return;
             }
             while this.sleep_ms(interval_ms).await {
-                let (this, work) = (Arc::clone(&this), work.clone());
-                if tokio::task::spawn_blocking(move || work(&this))
-                    .await
-                    .is_err()
-                {
+                let work = work.clone();
+                let run = Arc::clone(&this);
+                if let Err(e) = tokio::task::spawn_blocking(move || work(&run)).await {
+                    this.report_join_error("the upkeep of the logs", &e);
                     return;
                 }
             }
@@ -94,7 +93,7 @@ impl ReplicaManager {
             .settings
             .flush_scheduler_interval_ms
             .min(FLUSH_INTERVAL_MS_MAX);
-        tokio::spawn(async move {
+        tokio::spawn(Arc::clone(self).watched("flushing by time", async move {
             while this.sleep_ms(interval_ms).await {
                 for partition in this.partitions() {
                     if partition.settings().log.flush_ms == i64::MAX {
@@ -107,7 +106,7 @@ impl ReplicaManager {
                     }
                 }
             }
-        })
+        }))
     }
 
     /// Drops segments that retention no longer keeps.

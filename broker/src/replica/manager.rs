@@ -89,6 +89,7 @@ pub struct ReplicaManager {
     /// A directory has failed, and its partitions may still be there.
     pub(super) dir_alarm: Arc<Notify>,
     pub(super) unassigned: Unassigned,
+    pub(super) panicked: watch::Sender<Option<&'static str>>,
     /// Clients try again at once, and the log file may lie on the very disk that is full.
     append_failures: RateLimit,
     sessions: Mutex<FetchSessionCache>,
@@ -141,6 +142,7 @@ impl ReplicaManager {
             failed_dirs: watch::Sender::default(),
             dir_alarm,
             unassigned: Unassigned::default(),
+            panicked: watch::Sender::new(None),
             append_failures: RateLimit::per_second(1),
             proposals: Mutex::new(Some(receiver)),
         })

@@ -8,6 +8,7 @@ pub mod append;
 pub mod apply;
 pub mod assignments;
 pub mod closest;
+mod cut;
 pub mod error;
 pub mod fetch;
 pub mod fetcher;
@@ -15,6 +16,7 @@ pub mod log_dirs;
 pub mod maintenance;
 pub mod manager;
 pub mod offsets;
+pub mod panics;
 pub mod partition;
 mod placement;
 pub mod producer_ids;
@@ -55,6 +57,10 @@ mod spoilt_vfs;
 #[cfg(test)]
 #[path = "cold_read_test.rs"]
 mod cold_read_test;
+
+#[cfg(test)]
+#[path = "cut_test.rs"]
+mod cut_test;
 
 #[cfg(test)]
 #[path = "follow_test.rs"]

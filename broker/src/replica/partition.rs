@@ -27,7 +27,7 @@ mod read;
 mod throttled;
 mod view;
 
-pub use follow::{Cut, Followed};
+pub use follow::{AnnouncedCut, Cut, Followed};
 pub use isr::{IsrAnswer, IsrProposal};
 pub use read::{
     BegunRead, FetchIsolation, FetchingReplica, PartitionRead, PendingRead, ReadRequest,
@@ -235,6 +235,7 @@ impl Partition {
             }
             return Ok(());
         }
+        log.announce_cut(None);
         log.assign_epoch_start(registration.leader_epoch, log.log_end_offset())?;
         let start = LeaderStart {
             local: self.local,

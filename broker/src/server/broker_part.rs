@@ -93,23 +93,35 @@ impl BrokerPart {
             lifecycle.epochs(),
         );
         let (fail, fatal) = watch::channel(None);
+        let watched = |what, task: BoxFuture<'static, ()>| {
+            tokio::spawn(Arc::clone(&replicas).watched(what, task))
+        };
         let reporting = vec![
-            tokio::spawn(alter_partition::run(
-                Arc::clone(&replicas),
-                Arc::clone(&channel),
-                lifecycle.epochs(),
-            )),
-            tokio::spawn(assignments::run(
-                Arc::clone(&replicas),
-                Arc::clone(&channel),
-                lifecycle.epochs(),
-            )),
-            tokio::spawn(failed_dirs::run(
-                replicas.failed_dirs(),
-                Arc::clone(&lifecycle),
-                FailedDirsSettings::from_config(config),
-                fail,
-            )),
+            watched(
+                "registering in-sync replicas",
+                Box::pin(alter_partition::run(
+                    Arc::clone(&replicas),
+                    Arc::clone(&channel),
+                    lifecycle.epochs(),
+                )),
+            ),
+            watched(
+                "telling the controller where replicas lie",
+                Box::pin(assignments::run(
+                    Arc::clone(&replicas),
+                    Arc::clone(&channel),
+                    lifecycle.epochs(),
+                )),
+            ),
+            watched(
+                "telling the controller of failed directories",
+                Box::pin(failed_dirs::run(
+                    replicas.failed_dirs(),
+                    Arc::clone(&lifecycle),
+                    FailedDirsSettings::from_config(config),
+                    fail,
+                )),
+            ),
         ];
         BrokerPart {
             node_id,
@@ -219,8 +231,8 @@ impl BrokerPart {
         })
     }
 
-    /// Completes with the reason when nothing is left to serve from, or nobody could be told what is left: such a broker
-    /// must end, so that others lead and whoever watches over it restarts it.
+    /// Completes with the reason when nothing is left to serve from, nobody could be told what is left, or a task of
+    /// replication has panicked: such a broker must end, so that others lead and whoever watches over it restarts it.
     pub fn failure(&self) -> impl Future<Output = String> + Send + 'static {
         let replicas = Arc::clone(&self.replicas);
         let mut fatal = self.fatal.clone();
@@ -237,6 +249,7 @@ impl BrokerPart {
                 biased;
                 () = replicas.all_dirs_failed() => "all log directories have failed".to_owned(),
                 why = reported => why,
+                what = replicas.panicked() => format!("{what} has panicked"),
             }
         }
     }

@@ -187,6 +187,8 @@ pub struct FetchSessionCache {
     slots_max: usize,
     sessions: HashMap<SessionId, Session>,
     evictions: u64,
+    /// When silent followers were last looked for.
+    reaped_ms: i64,
 }
 
 impl FetchSessionCache {
@@ -195,6 +197,7 @@ impl FetchSessionCache {
             slots_max,
             sessions: HashMap::new(),
             evictions: 0,
+            reaped_ms: i64::MIN,
         }
     }
 
@@ -323,6 +326,7 @@ impl FetchSessionCache {
         (uses_topic_ids, privileged): (bool, bool),
         mut random_id: impl FnMut() -> SessionId,
     ) -> SessionId {
+        self.reap(now_ms);
         if self.sessions.len() >= self.slots_max
             && !self.try_evict(now_ms, privileged, context.partitions.len())
         {
@@ -356,6 +360,20 @@ impl FetchSessionCache {
             }
         }
         INVALID_SESSION_ID
+    }
+
+    /// Drops the sessions of followers that are gone: a follower that lives asks within its long poll. Without that they
+    /// would keep their slots, and their partitions in memory, until all slots are taken. Consumers may be silent for long.
+    fn reap(&mut self, now_ms: i64) {
+        if now_ms.saturating_sub(self.reaped_ms) < EVICTION_MS_MIN / 4 {
+            return;
+        }
+        self.reaped_ms = now_ms;
+        let before = self.sessions.len();
+        self.sessions.retain(|_, session| {
+            !session.privileged || now_ms - session.last_used_ms <= EVICTION_MS_MIN
+        });
+        self.evictions += (before - self.sessions.len()) as u64;
     }
 
     /// Makes room: a session idle for long; else, for a follower, a consumer's; else an old and smaller one.

@@ -205,3 +205,29 @@ fn epochs_wrap_to_one() {
     assert_eq!(next_epoch(i32::MAX), 1);
     assert_eq!(next_epoch(-1), -1);
 }
+
+#[test]
+fn followers_that_fell_silent_leave_their_slots() {
+    let mut cache = FetchSessionCache::new(10);
+    let open_as = |cache: &mut FetchSessionCache, now_ms, privileged, random| {
+        let request = SessionRequest {
+            privileged,
+            ..request(0, INITIAL_EPOCH, vec![part("t", 0, 0)])
+        };
+        let context = cache.begin(now_ms, request).unwrap();
+        let completed = cache.complete(now_ms, &context, &[QUIET], || random);
+        completed.unwrap().0
+    };
+    open_as(&mut cache, 0, true, 1);
+    let alive = open_as(&mut cache, 0, true, 2);
+    open_as(&mut cache, 0, false, 3);
+    let later_ms = EVICTION_MS_MIN;
+    cache
+        .begin(later_ms, request(alive, 1, Vec::new()))
+        .unwrap();
+    open_as(&mut cache, later_ms, true, 4);
+    assert_eq!((cache.len(), cache.evictions()), (4, 0));
+    open_as(&mut cache, later_ms + EVICTION_MS_MIN / 4, true, 5);
+    // the one that is alive, the consumer's, and the two new ones
+    assert_eq!((cache.len(), cache.evictions()), (4, 1));
+}

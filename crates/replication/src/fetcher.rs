@@ -108,8 +108,9 @@ pub enum Outcome {
         position: FetchPosition,
         until_ms: i64,
     },
-    /// Once more from the same place, after a pause: bytes that are no batches, a look-up without answer.
-    Again,
+    /// Once more after a pause: bytes that are no batches, a look-up without answer. From where the log is now, when
+    /// that is told: what failed may have been done in part.
+    Again(Option<FetchPosition>),
     /// Never again under this leadership: the log is closed, its disk failed.
     GivenUp,
 }
@@ -334,7 +335,7 @@ impl Fetcher {
             FetcherEvent::Lost { back_off } => {
                 self.hurried = self.in_flight && !back_off;
                 self.in_flight = false;
-                self.session.reset();
+                self.session.lost();
                 if back_off {
                     self.back_off(now_ms);
                 }
@@ -536,7 +537,13 @@ impl Fetcher {
                 followed.failures = 0;
                 self.hold(&partition, until_ms);
             }
-            Outcome::Again => self.delay(now_ms, &partition),
+            Outcome::Again(position) => {
+                if let Some(position) = position {
+                    assert!(position.leader_epoch == leader_epoch);
+                    followed.position = position;
+                }
+                self.delay(now_ms, &partition);
+            }
             Outcome::GivenUp => self.enter(&partition, Stage::Parked),
         }
     }

@@ -250,6 +250,31 @@ impl Pair {
     }
 }
 
+#[test]
+fn a_poll_that_is_given_up_leaves_no_session_behind() {
+    let empty = ModelLog {
+        start: 0,
+        epochs: Vec::new(),
+    };
+    let mut pair = Pair {
+        bench: Bench::following(&[]),
+        cache: FetchSessionCache::new(1000),
+        leader: vec![empty.clone(); PARTITIONS],
+        follower: vec![empty; PARTITIONS],
+        epoch: 1,
+        session_ids: 0,
+    };
+    pair.follow_all();
+    for _ in 0..5 {
+        pair.round(0, 1);
+        pair.round(0, 1);
+        assert_eq!(pair.cache.len(), 1);
+        // once, and once more before the leader has heard of the first time
+        pair.round(1, 1);
+        pair.round(1, 1);
+    }
+}
+
 proptest! {
     /// Whatever diverged, was lost or was evicted: when the faults end, each follower's log becomes its leader's.
     #[test]

@@ -295,6 +295,20 @@ fn a_throttled_partition_is_left_out_until_its_time() {
 }
 
 #[test]
+fn an_action_that_was_done_in_part_goes_on_where_the_log_is() {
+    let mut bench = Bench::following(&[(0, at(1, 5, 1))]);
+    bench.plan();
+    bench.answer(9, vec![good(0)]);
+    bench.acted(0, 1, Outcome::Again(Some(at(1, 7, 1))));
+    assert_eq!(bench.plan(), None, "after a pause");
+    bench.now_ms = bench.fetcher.next_deadline().unwrap();
+    assert_eq!(bench.plan().unwrap().partitions, [(id(0), at(1, 7, 1))]);
+    bench.answer(9, vec![good(0)]);
+    bench.acted(0, 1, Outcome::Again(None));
+    assert_eq!(bench.fetcher.position(&id(0)), Some(at(1, 7, 1)));
+}
+
+#[test]
 fn out_of_range_asks_where_the_leader_is() {
     let look_up = |bench: &mut Bench| {
         bench.plan();

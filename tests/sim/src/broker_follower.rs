@@ -7,7 +7,7 @@ use crate::broker_node::Life;
 use crate::context::Context;
 use crate::invariants::r9_one_fetcher;
 use crate::message::{Message, ReplicaFetch, ReplicaFetchAnswer, Timer};
-use kavka_broker::replica::{Partition, ReplicaError};
+use kavka_broker::replica::ReplicaError;
 use kavka_common::{LeaderEpoch, NodeId, Offset, TopicIdPartition};
 use kavka_metadata::LocalReplicaChanges;
 use kavka_protocol::ErrorCode;
@@ -140,7 +140,7 @@ impl Life {
                 let acted = FetcherEvent::Acted {
                     partition,
                     leader_epoch,
-                    outcome: Outcome::Again,
+                    outcome: Outcome::Again(None),
                 };
                 link.fetcher.on_event(context.now, acted, &mut Vec::new());
             }
@@ -195,7 +195,7 @@ impl Life {
             Err(_) => FetcherEvent::Acted {
                 partition,
                 leader_epoch,
-                outcome: Outcome::Again,
+                outcome: Outcome::Again(None),
             },
         };
         let mut actions = Vec::new();
@@ -319,45 +319,23 @@ impl Life {
                     )
                     .map(|followed| followed.position)
             }
-            ActionKind::Truncate(end) => {
-                let cut = partition.truncate_diverging(epoch, end);
-                self.cut(context, &partition, cut)
+            ActionKind::Truncate(_) | ActionKind::TruncateTo(_) | ActionKind::StartAt(_) => {
+                let work = [(action.clone(), Arc::clone(&partition))];
+                let cut = self.manager.cut(&work).into_iter().next();
+                let cut = cut.unwrap_or(Err(ReplicaError::NotLeaderOrFollower));
+                if cut.is_ok() {
+                    context
+                        .oracle
+                        .replica(context.now, self.id.get(), &partition);
+                }
+                cut.map(|cut| cut.position)
             }
-            ActionKind::TruncateTo(offset) => {
-                let cut = partition.truncate_to(epoch, offset);
-                self.cut(context, &partition, cut)
-            }
-            ActionKind::StartAt(offset) => {
-                let cut = partition.start_at(epoch, offset);
-                self.cut(context, &partition, cut)
-            }
-            ActionKind::LookUpRange => return Outcome::Again,
+            ActionKind::LookUpRange => return Outcome::Again(None),
         };
         match position {
             Ok(position) => Outcome::Done(position),
-            Err(
-                ReplicaError::NotLeaderOrFollower
-                | ReplicaError::FencedLeaderEpoch
-                | ReplicaError::Storage(_),
-            ) => Outcome::GivenUp,
-            Err(_) => Outcome::Again,
+            Err(e) => partition.after_failure(epoch, &e),
         }
-    }
-
-    fn cut(
-        &self,
-        context: &mut Context<'_>,
-        partition: &Partition,
-        cut: Result<kavka_broker::replica::Cut, ReplicaError>,
-    ) -> Result<FetchPosition, ReplicaError> {
-        let cut = cut?;
-        context
-            .oracle
-            .replica(context.now, self.id.get(), partition);
-        if cut.shorter {
-            self.manager.checkpoint_recovery_points();
-        }
-        Ok(cut.position)
     }
 }
 

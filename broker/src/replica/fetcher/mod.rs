@@ -180,7 +180,9 @@ impl Fetchers {
         );
         Running {
             changes,
-            task: tokio::spawn(task.run(receiver)),
+            task: tokio::spawn(
+                Arc::clone(&self.replicas).watched("a replica fetcher", task.run(receiver)),
+            ),
         }
     }
 

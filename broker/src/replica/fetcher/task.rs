@@ -8,10 +8,10 @@ use super::FetcherSettings;
 use super::wire::{self, EARLIEST, LATEST};
 use crate::replica::error::ReplicaError;
 use crate::replica::manager::ReplicaManager;
-use crate::replica::partition::{Cut, Partition};
+use crate::replica::partition::Partition;
 use bytes::Bytes;
 use kavka_client::{BrokerAddress, ClientConfig, Connection};
-use kavka_common::{BrokerEpoch, LeaderEpoch, NodeId, TopicIdPartition, Uuid};
+use kavka_common::{BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicIdPartition, Uuid};
 use kavka_protocol::messages::{FetchRequest, FetchResponse};
 use kavka_protocol::{ApiKey, Request};
 use kavka_replication::{
@@ -294,13 +294,18 @@ impl FetcherTask {
             high_watermark,
             log_start_offset,
         );
+        let must_flush = match &appended {
+            Ok(appended) => appended.must_flush,
+            Err(_) => partition.is_flush_overdue(),
+        };
+        if must_flush && let Err(e) = partition.flush_to(Offset::MAX).await {
+            // the next fetch would acknowledge what is not durable: once more from the same place
+            return match self.failed(action, &e) {
+                Outcome::Again(_) => Outcome::Again(None),
+                other => other,
+            };
+        }
         match appended {
-            Ok(appended) if appended.must_flush => {
-                match partition.flush_to(appended.position.fetch_offset).await {
-                    Ok(()) => Outcome::Done(appended.position),
-                    Err(e) => self.failed(&action.partition, &e),
-                }
-            }
             Ok(appended) => {
                 partition.charge_follower(records.len());
                 let lags = appended.position.fetch_offset < high_watermark;
@@ -312,28 +317,30 @@ impl FetcherTask {
                     Some(_) | None => Outcome::Done(appended.position),
                 }
             }
-            Err(e) => self.failed(&action.partition, &e),
+            Err(e) => self.failed(action, &e),
         }
     }
 
     /// What a failed step means for the partition.
-    fn failed(&self, id: &TopicIdPartition, e: &ReplicaError) -> Outcome {
-        match e {
-            // the role changed meanwhile; metadata brings the new one here too
-            ReplicaError::NotLeaderOrFollower | ReplicaError::FencedLeaderEpoch => Outcome::GivenUp,
-            ReplicaError::Storage(kavka_storage::StorageError::NoSpace { .. }) => {
-                warn!(target: LOGGER, "Error while processing data for partition {}: {e}", id.topic_partition);
-                Outcome::Again
+    fn failed(&self, action: &FetcherAction, e: &ReplicaError) -> Outcome {
+        let tp = &action.partition.topic_partition;
+        let partition = self.followed.partitions.get(&action.partition);
+        let outcome = partition.map_or(Outcome::GivenUp, |partition| {
+            partition.after_failure(action.leader_epoch, e)
+        });
+        match (e, outcome) {
+            (ReplicaError::NotLeaderOrFollower | ReplicaError::FencedLeaderEpoch, _) => {}
+            (ReplicaError::Storage(_), Outcome::GivenUp) => {
+                error!(target: LOGGER, "Error while processing data for partition {tp}, which is not fetched any more: {e}");
             }
-            ReplicaError::Storage(_) => {
-                error!(target: LOGGER, "Error while processing data for partition {}, which is not fetched any more: {e}", id.topic_partition);
-                Outcome::GivenUp
+            (ReplicaError::Storage(_), _) => {
+                warn!(target: LOGGER, "Error while processing data for partition {tp}: {e}");
             }
-            _ => {
-                error!(target: LOGGER, "Found invalid messages during fetch for partition {} from leader {}: {e}", id.topic_partition, self.leader_id);
-                Outcome::Again
+            (_, _) => {
+                error!(target: LOGGER, "Found invalid messages during fetch for partition {tp} from leader {}: {e}", self.leader_id);
             }
         }
+        outcome
     }
 
     /// Asks the leader where its log begins and ends; gives what is to be cut.
@@ -349,7 +356,7 @@ impl FetcherTask {
             }
             Err(reason) => {
                 warn!(target: LOGGER, "The leader {} does not tell where its log of {} begins and ends: {reason}", self.leader_id, action.partition.topic_partition);
-                self.acted(action, Outcome::Again);
+                self.acted(action, Outcome::Again(None));
                 Vec::new()
             }
         }
@@ -382,55 +389,33 @@ impl FetcherTask {
         })
     }
 
-    /// Truncates, on the blocking pool, and writes down that less is durable before anything is appended again.
+    /// Truncates, on the blocking pool.
     async fn cut(&mut self, actions: Vec<FetcherAction>) {
-        let work: Vec<(FetcherAction, Option<Arc<Partition>>)> = actions
+        // one that is not followed any more waits for nothing
+        let work: Vec<(FetcherAction, Arc<Partition>)> = actions
             .into_iter()
-            .map(|action| {
-                let partition = self.followed.partitions.get(&action.partition).cloned();
-                (action, partition)
+            .filter_map(|action| {
+                let partition = self.followed.partitions.get(&action.partition)?;
+                Some((action.clone(), Arc::clone(partition)))
             })
             .collect();
         let replicas = Arc::clone(&self.replicas);
         let done = tokio::task::spawn_blocking(move || {
-            let mut shorter = false;
-            let results: Vec<_> = work
-                .into_iter()
-                .map(|(action, partition)| {
-                    let result = partition.map(|partition| cut_one(&partition, &action));
-                    if let Some(Ok(cut)) = &result {
-                        shorter |= cut.shorter;
-                    }
-                    (action, result)
-                })
-                .collect();
-            if shorter {
-                replicas.checkpoint_recovery_points();
-            }
-            results
+            let results = replicas.cut(&work);
+            (work, results)
         });
-        // a join error means that the runtime is stopping
-        let Ok(results) = done.await else { return };
-        for (action, result) in results {
+        let (work, results) = match done.await {
+            Ok(done) => done,
+            Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+            // the runtime is stopping
+            Err(_) => return,
+        };
+        for ((action, _), result) in work.into_iter().zip(results) {
             let outcome = match result {
-                Some(Ok(cut)) => Outcome::Done(cut.position),
-                Some(Err(e)) => self.failed(&action.partition, &e),
-                None => Outcome::GivenUp,
+                Ok(cut) => Outcome::Done(cut.position),
+                Err(e) => self.failed(&action, &e),
             };
             self.acted(action, outcome);
-        }
-    }
-}
-
-fn cut_one(partition: &Partition, action: &FetcherAction) -> Result<Cut, ReplicaError> {
-    match action.kind {
-        ActionKind::Truncate(leader_end) => {
-            partition.truncate_diverging(action.leader_epoch, leader_end)
-        }
-        ActionKind::TruncateTo(offset) => partition.truncate_to(action.leader_epoch, offset),
-        ActionKind::StartAt(offset) => partition.start_at(action.leader_epoch, offset),
-        ActionKind::Append { .. } | ActionKind::LookUpRange => {
-            unreachable!("only truncations are collected")
         }
     }
 }

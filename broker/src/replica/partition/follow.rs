@@ -8,7 +8,7 @@ use super::{Partition, Role, State, epoch_end};
 use crate::replica::error::ReplicaError;
 use kavka_common::{LeaderEpoch, NodeId, Offset};
 use kavka_records::{BatchError, batches};
-use kavka_replication::{EpochEnd, FetchPosition, Follower};
+use kavka_replication::{ActionKind, EpochEnd, FetchPosition, Follower, Outcome};
 use kavka_storage::{AppendError, AppendInfo, Log, StorageError};
 
 /// Where the log is after an append.
@@ -19,22 +19,34 @@ pub struct Followed {
     pub must_flush: bool,
 }
 
+/// What the directory's checkpoints promise beyond a cut that is to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnnouncedCut {
+    pub below_recovery_point: bool,
+    pub below_log_start: bool,
+}
+
 /// Where the log is after a truncation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub position: FetchPosition,
-    /// Something went: the directory's recovery points must be written before anything is appended again.
+    /// Something went.
     pub shorter: bool,
 }
 
 impl Partition {
-    /// Begins or goes on to follow; `leader_id` may be none.
-    pub fn follow(&self, leader_id: NodeId, leader_epoch: LeaderEpoch) -> Result<(), ReplicaError> {
+    /// Begins or goes on to follow; `leader_id` may be none. True when the log was cut: the directory's recovery points
+    /// must be written before it is fetched for.
+    pub fn follow(
+        &self,
+        leader_id: NodeId,
+        leader_epoch: LeaderEpoch,
+    ) -> Result<bool, ReplicaError> {
         let now_ms = self.clock.wall_ms();
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let Some(log) = &mut state.log else {
-            return Ok(());
+            return Ok(false);
         };
         let known = match &state.role {
             Role::None => LeaderEpoch::UNKNOWN,
@@ -42,11 +54,16 @@ impl Partition {
             Role::Follower(follower) => follower.leader_epoch,
         };
         if leader_epoch < known {
-            return Ok(());
+            return Ok(false);
         }
+        if leader_epoch > known {
+            // what an earlier epoch decided will not be done
+            log.announce_cut(None);
+        }
+        let mut shorter = false;
         if log.latest_epoch().is_none() && log.log_end_offset() > log.high_watermark() {
             // without epochs nobody can tell where the logs part: only what is committed is sure to be common
-            log.truncate_to(log.high_watermark(), now_ms)?;
+            shorter = log.truncate_to(log.high_watermark(), now_ms)?;
         }
         state.role = Role::Follower(Follower::start(
             leader_id,
@@ -56,7 +73,7 @@ impl Partition {
         let woken = state.take_waiters();
         drop(guard);
         woken.wake();
-        Ok(())
+        Ok(shorter)
     }
 
     /// Whom this replica follows, and from where it fetches; `None` when it leads, or nobody does.
@@ -105,14 +122,42 @@ impl Partition {
         }
         let followed = Followed {
             position: position(log, leader_epoch),
-            must_flush: log.unflushed_records() >= log.config().flush_messages
-                && !records.is_empty(),
+            must_flush: must_flush(log) && !records.is_empty(),
         };
         // readers of this replica wait for the high watermark
         let woken = guard.moved_since(before);
         drop(guard);
         woken.wake();
         Ok(followed)
+    }
+
+    /// Whether more than `flush.messages` is not durable: an append or a flush has failed half-way.
+    pub fn is_flush_overdue(&self) -> bool {
+        self.state.lock().log.as_ref().is_some_and(must_flush)
+    }
+
+    /// Says that one of the truncations below comes next, so that checkpoints promise nothing beyond it from now on.
+    pub fn announce_cut(
+        &self,
+        leader_epoch: LeaderEpoch,
+        kind: &ActionKind,
+    ) -> Result<AnnouncedCut, ReplicaError> {
+        let mut guard = self.state.lock();
+        let (log, follower) = follower_of(&mut guard, leader_epoch)?;
+        let offset = match kind {
+            ActionKind::Truncate(leader_end) => diverging_offset(log, follower, *leader_end),
+            ActionKind::TruncateTo(offset) => *offset,
+            // everything goes, from the end on
+            ActionKind::StartAt(_) => log.log_start_offset(),
+            ActionKind::Append { .. } | ActionKind::LookUpRange => {
+                return Ok(AnnouncedCut::default());
+            }
+        };
+        log.announce_cut(Some(offset));
+        Ok(AnnouncedCut {
+            below_recovery_point: offset < log.recovery_point(),
+            below_log_start: offset < log.log_start_offset(),
+        })
     }
 
     /// Cuts the log where it parts from the leader's.
@@ -122,11 +167,7 @@ impl Partition {
         leader_end: EpochEnd,
     ) -> Result<Cut, ReplicaError> {
         self.cut(leader_epoch, |log, follower, now_ms| {
-            let truncation =
-                follower.truncation(Some(leader_end), log.log_end_offset(), |leader_epoch| {
-                    epoch_end(log, leader_epoch)
-                });
-            log.truncate_to(truncation.to_offset, now_ms)
+            log.truncate_to(diverging_offset(log, follower, leader_end), now_ms)
         })
     }
 
@@ -149,6 +190,20 @@ impl Partition {
         })
     }
 
+    /// What a failed step of following in that epoch means: done for when the role has changed, which metadata tells
+    /// here too, or when the directory has failed; else it is tried again. Running out of room or of descriptors passes.
+    pub fn after_failure(&self, leader_epoch: LeaderEpoch, error: &ReplicaError) -> Outcome {
+        let mut guard = self.state.lock();
+        let Ok((log, _)) = follower_of(&mut guard, leader_epoch) else {
+            return Outcome::GivenUp;
+        };
+        match error {
+            ReplicaError::NotLeaderOrFollower | ReplicaError::FencedLeaderEpoch => Outcome::GivenUp,
+            _ if log.failure_latch().is_failed() => Outcome::GivenUp,
+            _ => Outcome::Again(Some(position(log, leader_epoch))),
+        }
+    }
+
     fn cut(
         &self,
         leader_epoch: LeaderEpoch,
@@ -159,6 +214,7 @@ impl Partition {
         let (log, follower) = follower_of(&mut guard, leader_epoch)?;
         let (end_before, high_watermark) = (log.log_end_offset(), log.high_watermark());
         let shorter = cut(log, follower, now_ms)?;
+        log.announce_cut(None);
         follower.truncated(log.log_end_offset());
         if shorter {
             let tp = &self.id.topic_partition;
@@ -190,6 +246,19 @@ fn follower_of(
         (Some(_), Role::Follower(_)) => Err(ReplicaError::FencedLeaderEpoch),
         _ => Err(ReplicaError::NotLeaderOrFollower),
     }
+}
+
+/// Where the log parts from the leader's.
+fn diverging_offset(log: &Log, follower: &Follower, leader_end: EpochEnd) -> Offset {
+    let local_end_of_epoch = |leader_epoch| epoch_end(log, leader_epoch);
+    let truncation =
+        follower.truncation(Some(leader_end), log.log_end_offset(), local_end_of_epoch);
+    truncation.to_offset
+}
+
+/// `flush.messages` is reached.
+fn must_flush(log: &Log) -> bool {
+    log.unflushed_records() >= log.config().flush_messages
 }
 
 fn position(log: &Log, leader_epoch: LeaderEpoch) -> FetchPosition {

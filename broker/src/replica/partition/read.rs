@@ -119,6 +119,9 @@ impl Partition {
     }
 
     /// Decides under the lock what a read may see. What is left is to find it in the files: `finish_read`.
+    ///
+    /// A look with a waiter repeats one without: it acknowledges nothing. An old request that is still parked would set
+    /// back what a newer one of the same replica has told.
     pub fn begin_read(
         &self,
         request: &ReadRequest,
@@ -163,7 +166,7 @@ impl Partition {
         )?;
         let truncations = log.truncations();
         let mut high_watermark = log.high_watermark();
-        if let Some(replica) = request.replica {
+        if let (Some(replica), None) = (request.replica, waiter) {
             let event = LeaderEvent::FollowerFetch {
                 replica_id: replica.replica_id,
                 broker_epoch: replica.broker_epoch,

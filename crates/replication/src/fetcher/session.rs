@@ -49,19 +49,20 @@ impl FollowerSession {
         self.session_epoch == INITIAL_EPOCH
     }
 
-    /// Begins anew; the old session, if the leader still has it, is left to eviction.
-    pub(super) fn reset(&mut self) {
-        *self = FollowerSession::default();
+    /// Nobody knows how far the leader got with the last request.
+    pub(super) fn lost(&mut self) {
+        self.close_and_begin_anew();
     }
 
     pub(super) fn refused(&mut self, fault: SessionFault) {
         match fault {
-            SessionFault::NotFound => self.reset(),
-            // the next full request names the session, so that the leader closes it
+            SessionFault::NotFound => *self = FollowerSession::default(),
             SessionFault::OutOfStep | SessionFault::Other => self.close_and_begin_anew(),
         }
     }
 
+    /// The next full request names the session, so that the leader closes it: a follower's sessions leave their slots to
+    /// no consumer, and would be left there one for each lost connection.
     fn close_and_begin_anew(&mut self) {
         self.session_epoch = INITIAL_EPOCH;
         self.asked.clear();
@@ -75,15 +76,14 @@ impl FollowerSession {
             .map(|(id, position)| (id.clone(), position))
             .collect();
         self.full_request = true;
-        let plan = FetchPlan {
+        // the id is kept until the answer brings another: the leader may never see this request
+        FetchPlan {
             session_id: self.session_id,
             session_epoch: INITIAL_EPOCH,
             wait_ms: 0,
             partitions: self.asked.iter().map(|(id, p)| (id.clone(), *p)).collect(),
             forgotten: Vec::new(),
-        };
-        self.session_id = INVALID_SESSION_ID;
-        plan
+        }
     }
 
     /// `changed` tells of each partition that may have changed what is wanted of it now, if anything.
