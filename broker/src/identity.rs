@@ -27,6 +27,8 @@ pub struct Identity {
     /// `None`: no directory is formatted yet.
     pub cluster_id: Option<String>,
     pub node_id: NodeId,
+    /// A directory names it; else it is what the configuration says.
+    pub node_id_is_stored: bool,
 }
 
 /// Locks and opens every directory. A directory that another server uses stops the start; one that fails otherwise is
@@ -138,6 +140,7 @@ impl OpenDirs {
         let mut identity = Identity {
             cluster_id: None,
             node_id: configured,
+            node_id_is_stored: false,
         };
         let mut cluster_from: Option<PathBuf> = None;
         let mut node_from: Option<(NodeId, PathBuf)> = None;
@@ -165,6 +168,7 @@ impl OpenDirs {
                     return Err(node_mismatch(stored, expected, &file));
                 }
                 identity.node_id = stored;
+                identity.node_id_is_stored = true;
                 node_from = Some((stored, file));
             }
         }
@@ -316,7 +320,8 @@ mod tests {
             opened.identify(NodeId(1), false).unwrap(),
             Identity {
                 cluster_id: None,
-                node_id: NodeId(1)
+                node_id: NodeId(1),
+                node_id_is_stored: false,
             }
         );
         opened.check_empty().unwrap();

@@ -22,7 +22,9 @@ use tracing::{error, info, warn};
 const LOGGER: &str = "kafka.server.BrokerLifecycleManager";
 /// First pause after a failed attempt.
 const RETRY: Duration = Duration::from_millis(20);
-const RETRY_MAX: Duration = Duration::from_millis(1000);
+const RETRY_MAX: Duration = Duration::from_millis(500);
+/// What a session may take longer to lapse than it says.
+const SESSION_SLACK: Duration = Duration::from_secs(1);
 
 /// Where clients and other brokers reach this broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +84,14 @@ pub enum RegistrationError {
         remedy(*error)
     )]
     Refused { broker_id: NodeId, error: ErrorCode },
+    #[error(
+        "broker {broker_id} runs already at {running}, and this one, at {own}, has the same node.id; give this one another node.id (broker.id), or stop the other one first"
+    )]
+    Duplicate {
+        broker_id: NodeId,
+        running: String,
+        own: String,
+    },
     #[error("broker {broker_id} was not registered within {timeout_ms} ms: {last}")]
     TimedOut {
         broker_id: NodeId,
@@ -171,6 +181,9 @@ impl BrokerLifecycle {
         let broker_id = self.settings.broker_id;
         let timeout_ms = self.settings.registration_timeout_ms;
         let deadline = tokio::time::Instant::now() + Duration::from_millis(timeout_ms);
+        // An earlier life of this broker may have died a moment ago, and the active controller with it.
+        let session = Duration::from_millis(self.settings.session_timeout_ms);
+        let mut taken_since: Option<tokio::time::Instant> = None;
         let mut retry = RETRY;
         let mut said = String::new();
         loop {
@@ -198,6 +211,14 @@ impl BrokerLifecycle {
                     | ErrorCode::BrokerIdNotRegistered) => {
                         return Err(RegistrationError::Refused { broker_id, error });
                     }
+                    ErrorCode::DuplicateBrokerRegistration
+                        if taken_since
+                            .get_or_insert_with(tokio::time::Instant::now)
+                            .elapsed()
+                            > session + SESSION_SLACK =>
+                    {
+                        return Err(self.duplicate());
+                    }
                     error => format!("{}{}", error.name(), remedy(error)),
                 },
             };
@@ -214,6 +235,34 @@ impl BrokerLifecycle {
             }
             tokio::time::sleep(retry).await;
             retry = (retry * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// The other one has kept its session all the time, so it is alive.
+    fn duplicate(&self) -> RegistrationError {
+        let broker_id = self.settings.broker_id;
+        let image = self.cache.image();
+        let addresses = |all: Vec<String>| match all.is_empty() {
+            true => "an address that is not known".to_owned(),
+            false => all.join(","),
+        };
+        let running = image
+            .cluster
+            .broker(broker_id)
+            .map_or_else(Vec::new, |broker| {
+                let endpoints = broker.endpoints.iter();
+                endpoints
+                    .map(|endpoint| format!("{}:{}", endpoint.host, endpoint.port))
+                    .collect()
+            });
+        let own = self.settings.listeners.iter();
+        RegistrationError::Duplicate {
+            broker_id,
+            running: addresses(running),
+            own: addresses(
+                own.map(|listener| format!("{}:{}", listener.host, listener.port))
+                    .collect(),
+            ),
         }
     }
 

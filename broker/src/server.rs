@@ -7,6 +7,7 @@ mod broker_part;
 mod config;
 mod controller_part;
 mod failed_dirs;
+mod fellows;
 mod remote;
 
 pub use config::ServerConfig;
@@ -82,17 +83,26 @@ impl Server {
             names,
         )?;
         let identity = dirs.identify(settings.node_id(), settings.node_id_is_generated())?;
-        let node_id = identity.node_id;
-        let remote = remote::controller(&settings, node_id);
-        let cluster_id: Arc<str> = match (&remote, &identity.cluster_id) {
+        let mut node_id = identity.node_id;
+        let ports = bound_ports(&sockets, ListenerKind::Controller);
+        let remote = remote::controller(&settings, node_id, &ports);
+        let fellows = if mode.has_controller() {
+            let stored = identity.cluster_id.as_deref();
+            fellows::look_for(&settings, node_id, stored, &ports).await?
+        } else {
+            fellows::Fellows::default()
+        };
+        let cluster_id: Arc<str> = match (&remote, identity.cluster_id) {
             (Some(remote), stored) if !mode.has_controller() => {
                 remote::cluster_id(remote, stored.as_deref(), &dirs, controller_patience).await?
             }
-            (_, Some(stored)) => stored.clone(),
+            (_, Some(stored)) => stored,
             (_, None) => {
                 // Directories that hold nothing need no format step.
                 dirs.check_empty()?;
-                if settings.quorum_voters().len() > 1 {
+                if let Some(of_the_others) = fellows.cluster_id {
+                    of_the_others
+                } else if settings.quorum_voters().len() > 1 {
                     identity::cluster_id_of_voters(settings.quorum_voters())
                 } else {
                     identity::random_uuid()?.to_string()
@@ -100,9 +110,18 @@ impl Server {
             }
         }
         .into();
+        if let Some(remote) = &remote
+            && settings.node_id_is_generated()
+            && !identity.node_id_is_stored
+        {
+            node_id =
+                remote::free_broker_id(remote, &cluster_id, node_id, CONTROLLER_PATIENCE).await?;
+            info!(target: "kafka.server.KafkaRaftServer", "broker.id is not set: this is broker {node_id} from now on");
+        }
         dirs.format(&cluster_id, node_id, clock.wall_ms())?;
         info!(target: "kafka.server.KafkaRaftServer", "[KafkaRaftServer nodeId={node_id}] Cluster ID = {cluster_id}");
 
+        let metadata_directory_id = dirs.directory_id(metadata_log_dir);
         // The controller role: a quorum of one leads when this returns.
         let cache = Arc::new(MetadataCache::new());
         let mut controller = None;
@@ -111,8 +130,9 @@ impl Server {
                 config: &settings,
                 node_id,
                 cluster_id: &cluster_id,
-                directory_id: dirs.directory_id(metadata_log_dir),
-                bound_port: bound_port(&sockets, ListenerKind::Controller),
+                directory_id: metadata_directory_id,
+                bound_port: ports.first().copied().unwrap_or(0),
+                joins: fellows.joins,
             };
             let on_fatal = |what| report_failure(&fail, what);
             let part =
@@ -122,7 +142,7 @@ impl Server {
                 Some(zookeeper) => {
                     let quorum = Arc::clone(&part.quorum) as Arc<dyn MetadataQuorum>;
                     let started_ms = clock.wall_ms();
-                    info!(target: "org.apache.zookeeper.server.ZooKeeperServer", "Answering ZooKeeper clients, and brokers with zookeeper.connect, on port {}", bound_port(&sockets, ListenerKind::Controller));
+                    info!(target: "org.apache.zookeeper.server.ZooKeeperServer", "Answering ZooKeeper clients, and brokers with zookeeper.connect, on port {}", ports.first().copied().unwrap_or(0));
                     let port = ZooKeeperPort::new(
                         zookeeper,
                         node_id,
@@ -152,7 +172,10 @@ impl Server {
             remote.clone(),
             Duration::from_millis(settings.unsigned("controller.socket.timeout.ms")),
         ));
-        if mode.has_controller() {
+        if let Some(part) = &controller {
+            if settings.quorum_voters().is_empty() {
+                part.keep_listeners_known(&settings, &channel, &ports);
+            }
             // Nothing waits for it: only DescribeCluster about controllers and new features do.
             tokio::spawn(register_controller(
                 Arc::clone(&channel),
@@ -175,12 +198,14 @@ impl Server {
             broker = Some(part);
         }
         let source = match (&controller, remote) {
-            (Some(part), _) => MetadataSource::local(&*part.quorum),
-            (None, Some(remote)) => MetadataSource::Remote(Box::new(Observer::new(
-                node_id,
-                cluster_id.to_string(),
-                remote,
-            ))),
+            (Some(part), None) => MetadataSource::local(&*part.quorum),
+            (Some(part), Some(_)) if part.handle.is_voter() => MetadataSource::local(&*part.quorum),
+            // A controller that is not a voter follows as a broker does, and is seen by the voters doing so.
+            (_, Some(remote)) => {
+                let directory_id = controller.as_ref().and(metadata_directory_id);
+                let observer = Observer::new(node_id, cluster_id.to_string(), remote);
+                MetadataSource::Remote(Box::new(observer.with_directory(directory_id)))
+            }
             (None, None) => return Err(StartError::runtime("No controller is configured")),
         };
         let publishers = broker
@@ -348,12 +373,13 @@ fn report_failure(fail: &watch::Sender<Option<String>>, what: &'static str) -> O
     })
 }
 
-fn bound_port(sockets: &SocketServer, kind: ListenerKind) -> u16 {
+fn bound_ports(sockets: &SocketServer, kind: ListenerKind) -> Vec<u16> {
     sockets
         .listeners()
         .iter()
-        .find(|listener| listener.kind == kind)
-        .map_or(0, |listener| listener.address.port())
+        .filter(|listener| listener.kind == kind)
+        .map(|listener| listener.address.port())
+        .collect()
 }
 
 fn endpoints(config: &BrokerConfig) -> Vec<Endpoint> {

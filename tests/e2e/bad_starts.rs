@@ -224,6 +224,15 @@ fn settings_that_contradict_each_other() {
             vec!["broker.id", "x"],
         ),
         (
+            "two vintages in one file",
+            with(&kraft, &[("zookeeper.connect", "localhost:2181")]),
+            vec![
+                "zookeeper.connect=localhost:2181",
+                "process.roles=broker,controller",
+                "remove zookeeper.connect",
+            ],
+        ),
+        (
             "no port at zookeeper.connect",
             with(&zookeeper, &[("zookeeper.connect", "localhost:port")]),
             vec!["zookeeper.connect", "localhost:port"],
@@ -233,16 +242,4 @@ fn settings_that_contradict_each_other() {
         let said = broker.refused(&sandbox).failure();
         says(case, &said, &words);
     }
-}
-
-#[test]
-fn what_is_ignored_is_said() {
-    let sandbox = Sandbox::new();
-    let broker = sandbox.broker().with("zookeeper.connect", "localhost:2181");
-    let server = broker.start(&sandbox);
-    let said = server.line("is ignored because process.roles is set");
-    assert!(
-        said.contains("WARN zookeeper.connect=localhost:2181"),
-        "{said}"
-    );
 }

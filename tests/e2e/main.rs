@@ -14,14 +14,17 @@ mod damage;
 mod faults;
 #[cfg(feature = "rdkafka")]
 mod full_disk;
+mod joining;
 #[cfg(feature = "rdkafka")]
 mod load;
 #[cfg(feature = "rdkafka")]
 mod output;
+mod quorum;
 #[cfg(feature = "rdkafka")]
 mod replication;
 #[cfg(feature = "rdkafka")]
 mod stop;
+mod voters;
 #[cfg(feature = "rdkafka")]
 mod walkthrough_cluster;
 #[cfg(feature = "rdkafka")]

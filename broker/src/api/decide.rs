@@ -101,6 +101,9 @@ pub fn rows(controller: &ControllerHandle, observers: &Arc<Observers>) -> Vec<Ro
         row::<AllocateProducerIdsRequest>(controller, action()),
         row::<AssignReplicasToDirsRequest>(controller, action()),
         row::<ControllerRegistrationRequest>(controller, action()),
+        row::<AddRaftVoterRequest>(controller, alter()),
+        row::<RemoveRaftVoterRequest>(controller, alter()),
+        row::<UpdateRaftVoterRequest>(controller, action()),
         Row::later(CONTROLLER, action(), {
             let observers = observers();
             move |_context, request: FetchRequest| {

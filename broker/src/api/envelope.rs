@@ -15,7 +15,7 @@ use kavka_protocol::messages::{
 use kavka_protocol::{AnyRequest, AnyResponse, ErrorCode, Message, Segment, frame};
 use std::net::IpAddr;
 use std::sync::Arc;
-use tracing::{debug, warn};
+use tracing::debug;
 
 pub async fn handle(
     quorum: Arc<dyn MetadataQuorum>,
@@ -29,10 +29,12 @@ pub async fn handle(
                 response_data: Some(answer),
                 ..Default::default()
             },
-            Err(error) => {
-                warn!(target: "kafka.server.ControllerApis", "a message of the quorum from {} is refused: {error}", context.peer);
-                failed(ErrorCode::InvalidRequest)
-            }
+            Err(error) => EnvelopeResponse {
+                error_code: error.error_code().code(),
+                // In words, for the other member's log.
+                response_data: Some(error.to_string().into()),
+                ..Default::default()
+            },
         };
     }
     let forwarded = match open(request) {

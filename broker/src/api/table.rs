@@ -22,9 +22,10 @@ use crate::replica::{ProducerIds, ReplicaManager};
 use kavka_common::NodeId;
 use kavka_config::BrokerConfig;
 use kavka_protocol::messages::{
-    AlterClientQuotasRequest, AlterConfigsRequest, AlterPartitionReassignmentsRequest,
-    CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest,
-    ElectLeadersRequest, IncrementalAlterConfigsRequest, ListPartitionReassignmentsRequest,
+    AddRaftVoterRequest, AlterClientQuotasRequest, AlterConfigsRequest,
+    AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest,
+    DeleteTopicsRequest, DescribeQuorumRequest, ElectLeadersRequest,
+    IncrementalAlterConfigsRequest, ListPartitionReassignmentsRequest, RemoveRaftVoterRequest,
     UnregisterBrokerRequest, UpdateFeaturesRequest,
 };
 use kavka_protocol::{AnyRequest, AnyResponse, Request};
@@ -262,6 +263,8 @@ pub fn cluster_rows(metadata: &MetadataApi, forwarding: &Forwarding) -> Vec<Row>
         forwarded::<ListPartitionReassignmentsRequest>(forwarding, describe),
         forwarded::<UpdateFeaturesRequest>(forwarding, alter),
         forwarded::<UnregisterBrokerRequest>(forwarding, alter),
+        forwarded::<AddRaftVoterRequest>(forwarding, alter),
+        forwarded::<RemoveRaftVoterRequest>(forwarding, alter),
         forwarded::<AlterClientQuotasRequest>(
             forwarding,
             Authorization::Cluster(ClusterOperation::AlterConfigs),

@@ -163,6 +163,20 @@ impl ControllerChannel {
                         Err(error) => return Err(error.into()),
                     }
                 }
+                // Nobody tells this node who leads: it has to ask.
+                (Some(remote), None) if !local.is_voter() => {
+                    match remote.send(api_version, &request, TURN).await {
+                        Ok(response) => {
+                            return Ok(ControllerAnswer {
+                                response,
+                                last_offset: None,
+                            });
+                        }
+                        Err(RemoteError::Unreachable { .. } | RemoteError::NoLeader { .. })
+                            if Instant::now() < deadline => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
                 (_, None) | (None, _) => tokio::time::sleep(PAUSE).await,
             }
         }

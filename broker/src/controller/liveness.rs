@@ -1,15 +1,24 @@
-//! Notices at once when a broker's process is gone: its connection drops, and its listeners refuse a probe.
+//! Notices at once when a broker's process is gone: its connection drops, or the active controller has changed, and its
+//! listeners refuse a probe.
 //! Not here: sessions that lapse by time (crates/controller), what fencing means.
-//! Told by connection tasks; each probe is a task of its own and ends within a second.
+//! Told by connection tasks and the controller's task; each look is a task of its own and ends within seconds.
 //! Kafka waits for `broker.session.timeout.ms`; the ZooKeeper brokers waited for their session likewise.
 
+use super::shell::Command;
+use crate::quorum::MetadataQuorum;
 use kavka_common::{BrokerEpoch, NodeId};
-use kavka_metadata::BrokerRegistration;
+use kavka_metadata::{BrokerRegistration, MetadataImage};
+use kavka_protocol::messages::BrokerRegistrationRequest;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tracing::info;
+
+const LOGGER: &str = "org.apache.kafka.controller.QuorumController";
 
 /// A listener that neither answers nor refuses within this time says nothing: the machine may be busy.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -47,7 +56,7 @@ impl BrokerConnections {
 
 /// Pauses before each probe. A process that dies closes its connections and its listeners one after the other, so the
 /// first look may come too early.
-pub const PROBE_PAUSES: [Duration; 5] = [
+const PROBE_PAUSES: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(20),
     Duration::from_millis(100),
@@ -55,8 +64,84 @@ pub const PROBE_PAUSES: [Duration; 5] = [
     Duration::from_millis(1500),
 ];
 
+/// What is needed to look after a broker.
+#[derive(Clone)]
+pub struct Liveness {
+    /// Weak: the controller's task ends with its handles.
+    commands: mpsc::WeakSender<Command>,
+    quorum: Arc<dyn MetadataQuorum>,
+    pub connections: Arc<BrokerConnections>,
+}
+
+impl Liveness {
+    pub fn new(commands: mpsc::WeakSender<Command>, quorum: Arc<dyn MetadataQuorum>) -> Self {
+        Liveness {
+            commands,
+            quorum,
+            connections: Arc::default(),
+        }
+    }
+
+    /// Looks after every broker that counts as alive and is not in this process.
+    pub fn look_after_all(&self, image: &MetadataImage) {
+        let own = self.quorum.node_id();
+        for broker in image.cluster.unfenced_brokers() {
+            if broker.broker_id != own {
+                self.look_after(broker.broker_id, broker.broker_epoch);
+            }
+        }
+    }
+
+    /// Has the broker fenced if it heartbeats over no connection to this node and nothing listens at its addresses.
+    pub fn look_after(&self, broker_id: NodeId, broker_epoch: BrokerEpoch) {
+        // None while the process stops, when there is nobody left to tell.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let this = self.clone();
+        runtime.spawn(async move {
+            for pause in PROBE_PAUSES {
+                tokio::time::sleep(pause).await;
+                let image = this.quorum.image();
+                let registration = image
+                    .cluster
+                    .broker(broker_id)
+                    .filter(|broker| broker.broker_epoch == broker_epoch && !broker.fenced);
+                let Some(broker) = registration else {
+                    return;
+                };
+                if this.connections.vouches_for(broker_id, broker_epoch) {
+                    return;
+                }
+                if is_gone(broker).await {
+                    info!(target: LOGGER, "broker {broker_id} has no connection and its listeners refuse connections: fencing it");
+                    let command = Command::Fence {
+                        broker_id,
+                        broker_epoch,
+                    };
+                    if let Some(commands) = this.commands.upgrade() {
+                        let _ = commands.send(command).await;
+                    }
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// Whether a broker registers from the addresses at which its earlier life listened. Two processes cannot.
+pub fn is_same_place(old: &BrokerRegistration, new: &BrokerRegistrationRequest) -> bool {
+    !old.endpoints.is_empty()
+        && old.endpoints.len() == new.listeners.len()
+        && old.endpoints.iter().all(|endpoint| {
+            new.listeners
+                .iter()
+                .any(|listener| *listener.host == *endpoint.host && listener.port == endpoint.port)
+        })
+}
+
 /// Whether no process listens where the broker said that it does. Only a refusal counts: silence may be the network's.
-pub async fn is_gone(broker: &BrokerRegistration) -> bool {
+async fn is_gone(broker: &BrokerRegistration) -> bool {
     if broker.endpoints.is_empty() {
         return false;
     }

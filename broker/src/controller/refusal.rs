@@ -219,6 +219,20 @@ pub fn refuse(
             error_message: text(),
             ..Default::default()
         }),
+        AnyRequest::AddRaftVoter(_) => AnyResponse::AddRaftVoter(AddRaftVoterResponse {
+            error_code: code,
+            error_message: text(),
+            ..Default::default()
+        }),
+        AnyRequest::RemoveRaftVoter(_) => AnyResponse::RemoveRaftVoter(RemoveRaftVoterResponse {
+            error_code: code,
+            error_message: text(),
+            ..Default::default()
+        }),
+        AnyRequest::UpdateRaftVoter(_) => AnyResponse::UpdateRaftVoter(UpdateRaftVoterResponse {
+            error_code: code,
+            ..Default::default()
+        }),
         _ => return None,
     })
 }
@@ -262,6 +276,9 @@ pub fn is_not_controller(response: &AnyResponse) -> bool {
         AnyResponse::AllocateProducerIds(response) => not_controller(response.error_code),
         AnyResponse::UpdateFeatures(response) => not_controller(response.error_code),
         AnyResponse::ControllerRegistration(response) => not_controller(response.error_code),
+        AnyResponse::AddRaftVoter(response) => not_controller(response.error_code),
+        AnyResponse::RemoveRaftVoter(response) => not_controller(response.error_code),
+        AnyResponse::UpdateRaftVoter(response) => not_controller(response.error_code),
         _ => false,
     }
 }

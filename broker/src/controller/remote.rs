@@ -4,6 +4,8 @@
 //! Kafka: NodeToControllerChannelManagerImpl, ControllerNodeProvider; zookeeper.connect of the 2.x brokers.
 
 use super::refusal::is_not_controller;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use kavka_client::{BrokerAddress, ClientConfig, ClientError, Connection};
 use kavka_protocol::messages::{DescribeQuorumRequest, describe_quorum_request};
 use kavka_protocol::{AnyRequest, AnyResponse, ApiKey, Request};
@@ -19,7 +21,10 @@ const LOGGER: &str = "kafka.server.NodeToControllerChannelManagerImpl";
 /// Connections to the active controller. The first one is for heartbeats and registration alone.
 const LANES: usize = 4;
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
-const BACKOFF_MAX: Duration = Duration::from_millis(1000);
+/// An election takes about a second; whoever asks seldom in that time finds the new leader late.
+const BACKOFF_MAX: Duration = Duration::from_millis(200);
+/// Within this time a member of the quorum tells who leads.
+const LEADER_TOLD_WITHIN_MS: u64 = 2_000;
 
 /// Which setting named the addresses, for the words of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,9 +327,16 @@ impl RemoteController {
             self.set_active(only.clone());
             return Ok(only.clone());
         }
+        // All at once: one that is paused must not keep the others from being asked.
+        let mut asked: FuturesUnordered<_> = self
+            .seeds
+            .addresses
+            .iter()
+            .map(|seed| async move { (seed, self.ask_for_leader(seed).await) })
+            .collect();
         let mut reasons = Vec::new();
-        for seed in &self.seeds.addresses {
-            match self.ask_for_leader(seed).await {
+        while let Some((seed, answer)) = asked.next().await {
+            match answer {
                 Ok(address) => {
                     info!(target: LOGGER, "the active controller is at {address}");
                     self.set_active(address.clone());
@@ -333,12 +345,14 @@ impl RemoteController {
                 Err(reason) => reasons.push(format!("{seed}: {reason}")),
             }
         }
+        reasons.sort_unstable();
         Err(reasons.join("; "))
     }
 
     async fn ask_for_leader(&self, seed: &BrokerAddress) -> Result<BrokerAddress, String> {
         let config = ClientConfig {
-            request_timeout_ms: 3_000,
+            request_timeout_ms: LEADER_TOLD_WITHIN_MS,
+            connect_timeout_ms: LEADER_TOLD_WITHIN_MS,
             ..self.config.clone()
         };
         let mut connection = Connection::connect(seed, &config)
@@ -417,7 +431,7 @@ async fn exchange(
         BrokerHeartbeat UnregisterBroker AlterPartition ElectLeaders AlterPartitionReassignments
         ListPartitionReassignments AssignReplicasToDirs AllocateProducerIds UpdateFeatures ControllerRegistration
         CreateAcls DeleteAcls AlterClientQuotas AlterUserScramCredentials CreateDelegationToken
-        RenewDelegationToken ExpireDelegationToken AddRaftVoter RemoveRaftVoter DescribeQuorum
+        RenewDelegationToken ExpireDelegationToken AddRaftVoter RemoveRaftVoter UpdateRaftVoter DescribeQuorum
     )
 }
 

@@ -4,7 +4,9 @@
 //! One task; owns `Soft` and the image with the records in flight, and drops both on losing leadership.
 //! Kafka: QuorumController (its event queue, deferredEventQueue, claim and renounce); KIP-500, KIP-631.
 
-use super::liveness::{BrokerConnections, PROBE_PAUSES, is_gone};
+use super::batching::split_point;
+use super::liveness::{Liveness, is_same_place};
+use super::voters;
 use crate::quorum::{AppliedBatch, MetadataQuorum, OnFatal, QuorumAppendError, QuorumLeader};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -21,8 +23,6 @@ use tracing::{error, info};
 const LOGGER: &str = "org.apache.kafka.controller.QuorumController";
 /// Requests that wait for the controller's task; more make the callers wait.
 const QUEUE_MAX: usize = 1024;
-/// Records that one batch collects before the rest waits for the next.
-const BATCH_RECORDS_MAX: usize = 10_000;
 /// How long the task sleeps when the core has no deadline.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -50,7 +50,7 @@ pub struct Handled {
 
 type Reply = oneshot::Sender<Result<Handled, ControllerError>>;
 
-enum Command {
+pub(super) enum Command {
     Request {
         api_version: i16,
         request: Box<AnyRequest>,
@@ -80,7 +80,8 @@ pub struct ControllerHandle {
     vital: mpsc::Sender<Command>,
     active: watch::Receiver<Option<LeaderEpoch>>,
     quorum: Arc<dyn MetadataQuorum>,
-    connections: Arc<BrokerConnections>,
+    liveness: Liveness,
+    cluster_id: Arc<str>,
 }
 
 impl ControllerHandle {
@@ -93,12 +94,14 @@ impl ControllerHandle {
         let (commands, queue) = mpsc::channel(QUEUE_MAX);
         let (vital, vital_queue) = mpsc::channel(QUEUE_MAX);
         let (active_sender, active) = watch::channel(None);
+        let liveness = Liveness::new(vital.downgrade(), Arc::clone(&quorum));
         let handle = ControllerHandle {
             commands,
             vital,
             active,
             quorum: Arc::clone(&quorum),
-            connections: Arc::default(),
+            liveness: liveness.clone(),
+            cluster_id: settings.config.cluster_id.as_str().into(),
         };
         let shell = Shell {
             core: Controller::new(settings.config),
@@ -112,6 +115,7 @@ impl ControllerHandle {
             ticked_at_ms: i64::MIN,
             active_sender,
             active: None,
+            liveness,
         };
         let on_fatal = settings.on_fatal;
         tokio::spawn(async move {
@@ -129,6 +133,13 @@ impl ControllerHandle {
         api_version: i16,
         request: AnyRequest,
     ) -> Result<Handled, ControllerError> {
+        // The quorum's own business: the task meets the change in the log.
+        if let Some(answer) = voters::answer(&*self.quorum, &self.cluster_id, &request).await {
+            return answer.map(|response| Handled {
+                response,
+                last_offset: *self.quorum.high_watermark().borrow() - 1,
+            });
+        }
         let (reply, answer) = oneshot::channel();
         let lane = if is_vital(&request) {
             &self.vital
@@ -146,58 +157,20 @@ impl ControllerHandle {
         answer.await.unwrap_or(Err(ControllerError::Stopped))
     }
 
-    /// Takes a broker out at once, because its process is known to be gone.
-    pub async fn fence(&self, broker_id: NodeId, broker_epoch: BrokerEpoch) {
-        let _ = self
-            .vital
-            .send(Command::Fence {
-                broker_id,
-                broker_epoch,
-            })
-            .await;
-    }
-
     /// A broker's heartbeat was accepted over this connection.
     pub fn heard(&self, connection_id: u64, broker_id: NodeId, broker_epoch: BrokerEpoch) {
-        self.connections
+        self.liveness
+            .connections
             .heard(connection_id, broker_id, broker_epoch);
     }
 
-    /// A connection to this node is closed. If a broker heartbeat over it and nothing listens at its addresses any
-    /// more, its process is gone, and it is fenced without waiting for its session to lapse.
+    /// A connection to this node is closed.
     pub fn connection_closed(&self, connection_id: u64) {
-        let Some((broker_id, broker_epoch)) = self.connections.closed(connection_id) else {
-            return;
-        };
-        if self.active.borrow().is_none() {
-            return;
+        if let Some((broker_id, broker_epoch)) = self.liveness.connections.closed(connection_id)
+            && self.active.borrow().is_some()
+        {
+            self.liveness.look_after(broker_id, broker_epoch);
         }
-        // None while the process stops, when there is nobody left to tell.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
-        let handle = self.clone();
-        runtime.spawn(async move {
-            for pause in PROBE_PAUSES {
-                tokio::time::sleep(pause).await;
-                let image = handle.quorum.image();
-                let registration = image
-                    .cluster
-                    .broker(broker_id)
-                    .filter(|broker| broker.broker_epoch == broker_epoch && !broker.fenced);
-                let Some(broker) = registration else {
-                    return;
-                };
-                if handle.connections.vouches_for(broker_id, broker_epoch) {
-                    return;
-                }
-                if is_gone(broker).await {
-                    info!(target: LOGGER, "the connection of broker {broker_id} dropped and its listeners refuse connections: fencing it");
-                    handle.fence(broker_id, broker_epoch).await;
-                    return;
-                }
-            }
-        });
     }
 
     /// Where the leader of the quorum listens, if it is another node and known.
@@ -209,6 +182,11 @@ impl ControllerHandle {
         let voters = self.quorum.voters();
         let endpoint = voters.get(&leader_id)?.endpoints.first()?;
         Some((endpoint.host.clone(), endpoint.port))
+    }
+
+    /// Whether this node votes. One that does not follows the quorum from outside.
+    pub fn is_voter(&self) -> bool {
+        self.quorum.voters().contains_key(&self.quorum.node_id())
     }
 
     /// The epoch in which this node is the active controller.
@@ -252,6 +230,13 @@ struct Active {
     commit: Option<BoxFuture<'static, Result<AppliedBatch, QuorumAppendError>>>,
 }
 
+impl Active {
+    /// Nothing is decided that is not committed.
+    fn is_idle(&self) -> bool {
+        self.commit.is_none() && self.records.is_empty()
+    }
+}
+
 struct Shell {
     core: Controller,
     bootstrap: Vec<MetadataRecord>,
@@ -264,12 +249,13 @@ struct Shell {
     ticked_at_ms: i64,
     active_sender: watch::Sender<Option<LeaderEpoch>>,
     active: Option<Active>,
+    liveness: Liveness,
 }
 
 enum Event {
     Leader,
-    /// Only while the node leads and waits for its log to be committed.
-    CaughtUp,
+    /// The log goes on, and nothing of this task is on its way.
+    LogMoved,
     Committed(Result<AppliedBatch, QuorumAppendError>),
     Command(Option<Command>),
     Deadline,
@@ -282,7 +268,7 @@ impl Shell {
             self.propose();
             match self.next_event().await {
                 Event::Leader => self.follow_leader(),
-                Event::CaughtUp => self.try_activate(),
+                Event::LogMoved => self.log_moved(),
                 Event::Committed(result) => self.committed(result),
                 Event::Command(Some(command)) => self.command(command),
                 Event::Command(None) => {
@@ -306,7 +292,7 @@ impl Shell {
         let deadline = wait_ms.map_or(IDLE, |wait_ms| {
             Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
         });
-        let waits_for_log = self.active.is_none() && leads;
+        let idle = self.active.as_ref().map_or(leads, Active::is_idle);
         let commit = self
             .active
             .as_mut()
@@ -319,7 +305,7 @@ impl Shell {
                 Err(_) => Event::Command(None),
             },
             result = async { commit.expect("guarded").await }, if on_the_way => Event::Committed(result),
-            _ = self.high_watermark.changed(), if waits_for_log => Event::CaughtUp,
+            _ = self.high_watermark.changed(), if idle => Event::LogMoved,
             Some(command) = self.vital_queue.recv() => Event::Command(Some(command)),
             () = std::future::ready(()), if due => Event::Deadline,
             command = self.queue.recv() => Event::Command(command),
@@ -339,6 +325,20 @@ impl Shell {
             self.resign("another leader, or none");
         }
         self.try_activate();
+    }
+
+    /// A change of the voters is in the log, which this task did not propose; or the log has become this leader's.
+    fn log_moved(&mut self) {
+        let Some(active) = &mut self.active else {
+            self.try_activate();
+            return;
+        };
+        let image = self.quorum.image();
+        let (_, log_end_offset) = self.quorum.log_offsets();
+        if image.last_offset + 1 == log_end_offset && log_end_offset > active.next_offset {
+            active.image = image;
+            active.next_offset = log_end_offset;
+        }
     }
 
     /// Becomes active once all that earlier leaders left in the log is committed and in the image.
@@ -367,6 +367,8 @@ impl Shell {
             commit: None,
         });
         self.active_sender.send_replace(Some(leader.epoch));
+        // The process that led before may have died with a broker in it, which never had a session here.
+        self.liveness.look_after_all(&self.quorum.image());
         self.take(records);
         self.tick();
     }
@@ -444,15 +446,15 @@ impl Shell {
             return;
         };
         if let AnyRequest::BrokerRegistration(registration) = request {
-            // This process holds the node's directories, so an earlier life of its broker is over: no need to wait for
-            // that life's session to lapse.
+            // This process holds the node's directories, or listens where the earlier life of the broker did and nobody
+            // heartbeats as that one: that life is over, and its session need not lapse first.
             let own = NodeId(registration.broker_id);
-            let reborn = own == self.quorum.node_id()
-                && active
-                    .image
-                    .cluster
-                    .broker(own)
-                    .is_some_and(|old| old.incarnation_id != registration.incarnation_id);
+            let reborn = active.image.cluster.broker(own).is_some_and(|old| {
+                old.incarnation_id != registration.incarnation_id
+                    && (own == self.quorum.node_id()
+                        || (is_same_place(old, registration)
+                            && !self.liveness.connections.vouches_for(own, old.broker_epoch)))
+            });
             if reborn {
                 active.soft.sessions.remove(&own);
             }
@@ -572,54 +574,10 @@ impl Shell {
     }
 }
 
-/// Where a batch of `records` that begins at `base_offset` is cut, and how many of the requests that end at `ends` it
-/// answers: behind the first request that fills it, so that a request's records stay together. `None` if all of it goes.
-fn split_point(base_offset: Offset, ends: &[Offset], records: usize) -> Option<(usize, usize)> {
-    ends.iter()
-        .enumerate()
-        .map(|(at, end)| {
-            let taken = usize::try_from(end - base_offset).expect("requests end behind the base");
-            (taken, at + 1)
-        })
-        .find(|(taken, _)| *taken >= BATCH_RECORDS_MAX)
-        .filter(|(taken, _)| *taken < records)
-}
-
 fn answer(parked: Parked, last_offset: Offset) {
     // Nobody may be waiting any more.
     let _ = parked.reply.send(Ok(Handled {
         response: parked.response,
         last_offset,
     }));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MAX: Offset = 10_000;
-
-    #[test]
-    fn a_full_batch_is_cut_behind_a_request_even_when_a_tick_decided_something_before_it() {
-        // five records of a tick, then requests of 9,996 and of 3 records, then two of a tick
-        let ends = [100 + 5 + MAX - 4, 100 + 5 + MAX - 1];
-        assert_eq!(
-            split_point(100, &ends, 10_006),
-            Some((10_001, 1)),
-            "the first request's last record goes with its answer"
-        );
-    }
-
-    #[test]
-    fn what_fits_goes_in_one_batch() {
-        assert_eq!(split_point(100, &[101, 110], 12), None);
-        assert_eq!(split_point(100, &[], 20_000), None, "ticks alone");
-        assert_eq!(split_point(100, &[100 + MAX], 10_000), None);
-    }
-
-    #[test]
-    fn a_read_behind_the_cut_waits_for_the_next_batch() {
-        let ends = [100 + MAX, 100 + MAX, 100 + MAX + 7];
-        assert_eq!(split_point(100, &ends, 10_007), Some((10_000, 1)));
-    }
 }

@@ -35,6 +35,8 @@ pub(super) async fn start(dir: &Path) -> Node {
     let quorum = QuorumNode::open(
         QuorumSettings {
             node_id: NodeId(1),
+            cluster_id: "c".into(),
+            directory_id: String::new(),
             dir: dir.join("__cluster_metadata-0"),
             initial_voters: BTreeMap::from([(
                 NodeId(1),

@@ -32,11 +32,16 @@ const SNAPSHOT_PIECE_BYTES: i32 = 1 << 20;
 /// A larger snapshot is not believed.
 const SNAPSHOT_BYTES_MAX: i64 = 4 << 30;
 const RETRY: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_millis(1000);
+/// An election takes about a second; whoever asks seldom in that time finds the new leader late.
+const RETRY_MAX: Duration = Duration::from_millis(200);
+/// A controller that holds an answer for longer than it was asked to is paused or cut off.
+const ANSWER_TIMEOUT_MS: u64 = 2_000;
 
 /// The metadata log as seen from a broker that is not a member of the quorum.
 pub struct Observer {
     node_id: NodeId,
+    /// Of a controller that is to become a voter; zero for a broker.
+    directory_id: Uuid,
     cluster_id: String,
     controller: Arc<RemoteController>,
     config: ClientConfig,
@@ -71,12 +76,13 @@ impl Observer {
     pub fn new(node_id: NodeId, cluster_id: String, controller: Arc<RemoteController>) -> Self {
         Observer {
             node_id,
+            directory_id: Uuid::ZERO,
             cluster_id,
             controller,
             config: ClientConfig {
                 client_id: format!("broker-{node_id}-metadata"),
-                request_timeout_ms: 5_000,
-                connect_timeout_ms: 3_000,
+                request_timeout_ms: ANSWER_TIMEOUT_MS,
+                connect_timeout_ms: ANSWER_TIMEOUT_MS,
                 ..ClientConfig::default()
             },
             connection: None,
@@ -84,6 +90,37 @@ impl Observer {
             next_offset: 0,
             last_epoch: LeaderEpoch::UNKNOWN,
             leader_epoch: LeaderEpoch::UNKNOWN,
+        }
+    }
+
+    /// Tells the controllers the directory too, by which a voter is known.
+    #[must_use]
+    pub fn with_directory(mut self, directory_id: Option<Uuid>) -> Self {
+        self.directory_id = directory_id.unwrap_or(Uuid::ZERO);
+        self
+    }
+
+    /// Everything that is committed now. None: no controller has told it in time.
+    pub async fn catch_up(&mut self, patience: Duration) -> Option<MetadataImage> {
+        let deadline = tokio::time::Instant::now() + patience;
+        loop {
+            let read = tokio::time::timeout_at(deadline, self.fetch()).await.ok()?;
+            match read {
+                // Held back by the controller until there is more: this is all.
+                Ok(Fetched::Nothing) if self.next_offset > 0 && self.connection.is_some() => {
+                    return Some(self.image.clone());
+                }
+                Ok(Fetched::Nothing | Fetched::Changed(_)) => {}
+                Ok(Fetched::Snapshot(id)) => {
+                    let _ = tokio::time::timeout_at(deadline, self.fetch_snapshot(id)).await;
+                }
+                Ok(Fetched::Differs(_)) | Err(_) => {
+                    if let Some(connection) = self.connection.take() {
+                        self.controller.forget(connection.address());
+                    }
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
         }
     }
 
@@ -105,7 +142,9 @@ impl Observer {
             match outcome {
                 Ok(change) => return Ok(change),
                 Err(reason) => {
-                    self.connection = None;
+                    if let Some(connection) = self.connection.take() {
+                        self.controller.forget(connection.address());
+                    }
                     if reason != said {
                         warn!(target: LOGGER, "[MetadataLoader id={}] cannot read the metadata log: {reason}", self.node_id);
                         said = reason;
@@ -169,6 +208,7 @@ impl Observer {
                     last_fetched_epoch: self.last_epoch.get(),
                     partition_max_bytes: FETCH_BYTES_MAX,
                     high_watermark: self.next_offset,
+                    replica_directory_id: self.directory_id,
                     ..Default::default()
                 }],
                 ..Default::default()

@@ -27,10 +27,12 @@ impl QuorumLeader {
             && metrics
                 .millis_since_quorum_ack
                 .is_some_and(|silence| silence > fetch_timeout_ms);
+        // A leader that was removed from the voters still finds its old vote when it starts again.
+        let leads = |id: RaftNodeId| id != metrics.id || metrics.state == ServerState::Leader;
         QuorumLeader {
             leader_id: metrics
                 .current_leader
-                .filter(|_| !cut_off)
+                .filter(|id| !cut_off && leads(*id))
                 .map(|id| NodeId(wire_id(id))),
             epoch,
         }

@@ -12,6 +12,7 @@ use super::types::{Entry, RaftNodeId, StoredMembership, Vote};
 use kavka_common::{LeaderEpoch, NodeId};
 use openraft::entry::RaftEntry;
 use std::collections::BTreeMap;
+use tracing::warn;
 
 pub(super) fn raft_id(node_id: NodeId) -> Result<RaftNodeId, QuorumOpenError> {
     u64::try_from(node_id.0)
@@ -40,6 +41,11 @@ pub(super) fn write(
     }
     let membership = shared.membership.lock().clone();
     if !membership.voter_ids().any(|id| id == node_id) {
+        if known || settings.initial_voters.is_empty() {
+            // It was removed, or not added yet: it copies the log when the leader sends it, and does not vote.
+            warn!(target: "org.apache.kafka.raft.KafkaRaftClient", "node {} is not a voter of the metadata quorum; kafka-metadata-quorum.sh add-controller makes it one", settings.node_id);
+            return Ok(());
+        }
         return Err(QuorumOpenError::NotAVoter {
             node_id: settings.node_id,
             voters: membership.voter_ids().map(wire_id).collect(),

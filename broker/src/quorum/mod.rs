@@ -9,6 +9,7 @@ pub mod entry_codec;
 mod first_entries;
 pub mod index_file;
 pub mod log_store;
+mod membership;
 pub mod metadata_log;
 pub mod no_peers;
 pub mod observers;
@@ -31,19 +32,21 @@ mod peers_test;
 #[cfg(test)]
 mod quorum_node_test;
 
+pub use membership::{VoterChange, VoterChangeError};
 pub use observers::Observers;
-pub use peers::{PeerMessageError, Peers, is_peer_message};
+pub use peers::{Member, PeerMessageError, Peers, hello, is_peer_message};
 pub use quorum_node::{OnFatal, QuorumNode, QuorumOpenError, QuorumSettings};
 pub use snapshot_file::SnapshotId;
 pub use types::{AppliedBatch, VoterEndpoint, VoterNode};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use kavka_common::{FileRegion, LeaderEpoch, NodeId, Offset};
+use kavka_common::{FileRegion, LeaderEpoch, NodeId, Offset, Uuid};
 use kavka_metadata::{MetadataDelta, MetadataImage};
 use kavka_protocol::MetadataRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// Who leads the quorum, as far as this node knows.
@@ -116,6 +119,8 @@ pub enum QuorumAppendError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaStatus {
     pub replica_id: NodeId,
+    /// Zero where it is not known.
+    pub directory_id: Uuid,
     /// -1 when it is not known.
     pub log_end_offset: Offset,
     pub last_fetch_ms: i64,
@@ -186,6 +191,14 @@ pub trait MetadataQuorum: Send + Sync + 'static {
 
     /// The members with their addresses.
     fn voters(&self) -> BTreeMap<NodeId, VoterNode>;
+
+    /// Adds, removes or moves a voter, as the leader; done when the change is committed. `timeout` is for a new voter to
+    /// answer and to catch up.
+    fn change_voters(
+        &self,
+        change: VoterChange,
+        timeout: Duration,
+    ) -> BoxFuture<'static, Result<(), VoterChangeError>>;
 
     /// Answers a message of another member, which came as the payload of an Envelope.
     fn peer_message(&self, data: Bytes) -> BoxFuture<'static, Result<Bytes, PeerMessageError>>;

@@ -97,7 +97,7 @@ impl Observers {
             high_watermark.borrow_and_update();
             leader.borrow_and_update();
             let position = self.position(partition, request.max_bytes);
-            self.note(replica_id, partition.fetch_offset, &position);
+            self.note(replica_id, partition, &position);
             if !matches!(position, Position::Nothing) {
                 break position;
             }
@@ -189,7 +189,12 @@ impl Observers {
     }
 
     /// Remembers who reads how far. A reader without an id (a tool) is not an observer.
-    fn note(&self, replica_id: i32, fetch_offset: Offset, position: &Position) {
+    fn note(
+        &self,
+        replica_id: i32,
+        partition: &fetch_request::FetchPartition,
+        position: &Position,
+    ) {
         if replica_id < 0 || matches!(position, Position::Error(_)) {
             return;
         }
@@ -206,7 +211,8 @@ impl Observers {
             NodeId(replica_id),
             ReplicaStatus {
                 replica_id: NodeId(replica_id),
-                log_end_offset: fetch_offset,
+                directory_id: partition.replica_directory_id,
+                log_end_offset: partition.fetch_offset,
                 last_fetch_ms: now_ms,
                 last_caught_up_ms,
             },
@@ -431,7 +437,7 @@ impl Observers {
             partition.current_voters = status
                 .voters
                 .iter()
-                .map(|voter| replica_state(version, voter, &voters))
+                .map(|voter| replica_state(version, voter))
                 .collect();
             let now_ms = self.clock.wall_ms();
             let mut seen = self.seen.lock();
@@ -441,7 +447,7 @@ impl Observers {
             });
             partition.observers = seen
                 .values()
-                .map(|observer| replica_state(version, observer, &voters))
+                .map(|observer| replica_state(version, observer))
                 .collect();
         } else {
             partition.error_code = ErrorCode::NotLeaderOrFollower.code();
@@ -480,19 +486,14 @@ impl Observers {
     }
 }
 
-fn replica_state(
-    version: i16,
-    status: &ReplicaStatus,
-    voters: &BTreeMap<NodeId, super::VoterNode>,
-) -> describe_quorum_response::ReplicaState {
-    let directory_id = voters
-        .get(&status.replica_id)
-        .filter(|_| version >= NODES_SINCE)
-        .and_then(|node| node.directory_id.parse().ok())
-        .unwrap_or(Uuid::ZERO);
+fn replica_state(version: i16, status: &ReplicaStatus) -> describe_quorum_response::ReplicaState {
     describe_quorum_response::ReplicaState {
         replica_id: status.replica_id.get(),
-        replica_directory_id: directory_id,
+        replica_directory_id: if version >= NODES_SINCE {
+            status.directory_id
+        } else {
+            Uuid::ZERO
+        },
         log_end_offset: status.log_end_offset,
         last_fetch_timestamp: status.last_fetch_ms,
         last_caught_up_timestamp: status.last_caught_up_ms,

@@ -5,11 +5,12 @@
 //! Kafka's Envelope under an API key that Kafka has not given out, so that any other server refuses it in its own words.
 //! openraft: RaftNetwork. Kafka: Vote, BeginQuorumEpoch, Fetch and FetchSnapshot between voters (KIP-595).
 
-use super::entry_codec::decode_entry;
+use super::entry_codec::{decode_entry, wire_id};
 use super::log_store::any_error;
-use super::types::{Entry, QuorumTypes, RaftLogIdOf, RaftNodeId, Vote, VoterNode};
+use super::types::{Entry, Membership, QuorumTypes, RaftLogIdOf, RaftNodeId, Vote, VoterNode};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kavka_client::{BrokerAddress, ClientConfig, ClientError, Connection};
+use kavka_common::NodeId;
 use kavka_protocol::ErrorCode;
 use kavka_protocol::messages::EnvelopeRequest;
 use kavka_records::batches;
@@ -24,14 +25,16 @@ use openraft::raft::{
 use openraft::{Raft, SnapshotMeta};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::{info, warn};
 
 const LOGGER: &str = "org.apache.kafka.raft.KafkaRaftClient";
 /// Reserved for the members of the quorum; Kafka counts its keys up from 0.
 pub const PEER_API_KEY: i16 = 0x4b76;
-const PEER_API_VERSION: i16 = 0;
+const PEER_API_VERSION: i16 = 1;
 /// A connection attempt to a member that does not answer must not outlast an election.
 const CONNECT_TIMEOUT_MS: u64 = 500;
 /// Pauses before a member that was not reached is tried again.
@@ -41,9 +44,29 @@ const BACKOFF: [Duration; 3] = [
     Duration::from_millis(200),
 ];
 
+/// Who a member is to the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    pub cluster_id: String,
+    /// A node id, as on the wire.
+    pub node_id: i32,
+    /// In its text form; empty where it is not known.
+    pub directory_id: String,
+}
+
 /// What stands in front of the raw bytes of a message.
 #[derive(Debug, Serialize, Deserialize)]
+struct PeerMessage {
+    from: Member,
+    /// Whom the sender believes to reach; none for `Hello`.
+    to: Option<(i32, String)>,
+    request: PeerRequest,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 enum PeerRequest {
+    /// Asks whoever listens who it is. Answered to everybody.
+    Hello,
     Append {
         vote: Vote,
         prev_log_id: Option<RaftLogIdOf>,
@@ -69,6 +92,24 @@ pub enum PeerMessageError {
     Version(i16),
     #[error("{0}")]
     Json(#[from] serde_json::Error),
+    #[error("node {from} is of cluster {theirs}, node {to} of cluster {ours}")]
+    OtherCluster {
+        from: i32,
+        theirs: String,
+        to: i32,
+        ours: String,
+    },
+    #[error("this is node {ours}, and node {asked} was wanted")]
+    OtherNode { asked: i32, ours: i32 },
+    /// KIP-853: a node whose log was lost, or another one under the same id, must not vote for what it does not have.
+    #[error(
+        "node {node_id} has directory {found}, and the voter has directory {expected}; if its disk was replaced, remove the voter and add it again"
+    )]
+    OtherDirectory {
+        node_id: i32,
+        found: String,
+        expected: String,
+    },
     #[error("entry {index}: {source}")]
     Entry {
         index: u64,
@@ -76,8 +117,63 @@ pub enum PeerMessageError {
     },
 }
 
-fn encode(request: &PeerRequest, raw: &[&[u8]]) -> Bytes {
-    let header = serde_json::to_vec(request).expect("numbers and names serialise");
+impl PeerMessageError {
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            PeerMessageError::OtherCluster { .. } => ErrorCode::InconsistentClusterId,
+            PeerMessageError::OtherNode { .. } | PeerMessageError::OtherDirectory { .. } => {
+                ErrorCode::InvalidVoterKey
+            }
+            PeerMessageError::NotOurs
+            | PeerMessageError::Version(_)
+            | PeerMessageError::Json(_)
+            | PeerMessageError::Entry { .. } => ErrorCode::InvalidRequest,
+        }
+    }
+}
+
+/// Whether a message is for this member, and from one of its quorum.
+fn check(own: &Member, known: &Membership, message: &PeerMessage) -> Result<(), PeerMessageError> {
+    let from = &message.from;
+    if from.cluster_id != own.cluster_id {
+        return Err(PeerMessageError::OtherCluster {
+            from: from.node_id,
+            theirs: from.cluster_id.clone(),
+            to: own.node_id,
+            ours: own.cluster_id.clone(),
+        });
+    }
+    if let Some((asked, directory_id)) = &message.to {
+        if *asked != own.node_id {
+            return Err(PeerMessageError::OtherNode {
+                asked: *asked,
+                ours: own.node_id,
+            });
+        }
+        same_directory(own.node_id, &own.directory_id, directory_id)?;
+    }
+    let sender = u64::try_from(from.node_id)
+        .ok()
+        .and_then(|id| known.get_node(&id));
+    match sender {
+        Some(node) => same_directory(from.node_id, &from.directory_id, &node.directory_id),
+        None => Ok(()),
+    }
+}
+
+fn same_directory(node_id: i32, found: &str, expected: &str) -> Result<(), PeerMessageError> {
+    if found.is_empty() || expected.is_empty() || found == expected {
+        return Ok(());
+    }
+    Err(PeerMessageError::OtherDirectory {
+        node_id,
+        found: found.to_owned(),
+        expected: expected.to_owned(),
+    })
+}
+
+fn encode(message: &PeerMessage, raw: &[&[u8]]) -> Bytes {
+    let header = serde_json::to_vec(message).expect("numbers and names serialise");
     let mut out =
         BytesMut::with_capacity(8 + header.len() + raw.iter().map(|b| b.len()).sum::<usize>());
     out.put_i16(PEER_API_KEY);
@@ -90,7 +186,7 @@ fn encode(request: &PeerRequest, raw: &[&[u8]]) -> Bytes {
     out.freeze()
 }
 
-fn decode(mut bytes: Bytes) -> Result<(PeerRequest, Bytes), PeerMessageError> {
+fn decode(mut bytes: Bytes) -> Result<(PeerMessage, Bytes), PeerMessageError> {
     if bytes.len() < 8 || bytes.get_i16() != PEER_API_KEY {
         return Err(PeerMessageError::NotOurs);
     }
@@ -125,10 +221,20 @@ pub fn is_peer_message(data: &Bytes) -> bool {
 /// Answers another member.
 pub(super) async fn answer(
     raft: &Raft<QuorumTypes>,
+    own: &Member,
     data: Bytes,
 ) -> Result<Bytes, PeerMessageError> {
-    let (request, raw) = decode(data)?;
-    let answer = match request {
+    let (message, raw) = decode(data)?;
+    if !matches!(message.request, PeerRequest::Hello) {
+        let metrics = raft.metrics();
+        check(
+            own,
+            metrics.borrow().membership_config.membership(),
+            &message,
+        )?;
+    }
+    let answer = match message.request {
+        PeerRequest::Hello => serde_json::to_vec(own)?,
         PeerRequest::Append {
             vote,
             prev_log_id,
@@ -163,16 +269,60 @@ pub(super) async fn answer(
     Ok(answer.into())
 }
 
+/// Asks who listens at an address.
+pub async fn hello(
+    own: &Member,
+    address: &BrokerAddress,
+    timeout: Duration,
+) -> Result<Member, String> {
+    let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    let config = ClientConfig {
+        client_id: format!("quorum-{}", own.node_id),
+        connect_timeout_ms: timeout_ms,
+        request_timeout_ms: timeout_ms,
+        ..ClientConfig::default()
+    };
+    let exchange = async {
+        let words = |error: ClientError| error.to_string();
+        let mut connection = Connection::connect(address, &config).await.map_err(words)?;
+        let message = PeerMessage {
+            from: own.clone(),
+            to: None,
+            request: PeerRequest::Hello,
+        };
+        let envelope = EnvelopeRequest {
+            request_data: encode(&message, &[]),
+            ..Default::default()
+        };
+        let response = connection.call(&envelope).await.map_err(words)?;
+        match ErrorCode::from(response.error_code) {
+            ErrorCode::None => {
+                let data = response.response_data.unwrap_or_default();
+                serde_json::from_slice(&data).map_err(|error| error.to_string())
+            }
+            error => Err(error.name().to_owned()),
+        }
+    };
+    // A listener that is bound but not served yet accepts and says nothing.
+    match tokio::time::timeout(timeout, exchange).await {
+        Ok(answer) => answer,
+        Err(_) => Err("no answer".to_owned()),
+    }
+}
+
 /// Makes connections to the other members.
 #[derive(Clone, Debug)]
 pub struct Peers {
-    client_id: String,
+    own: Arc<Member>,
+    /// Where members are by the configuration, which goes before what the log says.
+    addresses: Arc<BTreeMap<NodeId, VoterNode>>,
 }
 
 impl Peers {
-    pub fn new(node_id: kavka_common::NodeId) -> Self {
+    pub fn new(own: Member, addresses: BTreeMap<NodeId, VoterNode>) -> Self {
         Peers {
-            client_id: format!("quorum-{node_id}"),
+            own: Arc::new(own),
+            addresses: Arc::new(addresses),
         }
     }
 }
@@ -181,10 +331,15 @@ impl RaftNetworkFactory<QuorumTypes> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, target: RaftNodeId, node: &VoterNode) -> Peer {
+        let target = NodeId(wire_id(target));
+        let mut node = node.clone();
+        if let Some(configured) = self.addresses.get(&target) {
+            node.endpoints.clone_from(&configured.endpoints);
+        }
         Peer {
             target,
-            node: node.clone(),
-            client_id: self.client_id.clone(),
+            node,
+            own: Arc::clone(&self.own),
             connection: None,
             unreachable: false,
         }
@@ -193,11 +348,11 @@ impl RaftNetworkFactory<QuorumTypes> for Peers {
 
 /// Another member.
 pub struct Peer {
-    target: RaftNodeId,
+    target: NodeId,
     node: VoterNode,
-    client_id: String,
+    own: Arc<Member>,
     connection: Option<Connection>,
-    /// Said already that it does not answer.
+    /// Said already that it does not answer, or not as it should.
     unreachable: bool,
 }
 
@@ -206,7 +361,7 @@ type PeerError<E> = RPCError<RaftNodeId, VoterNode, RaftError<RaftNodeId, E>>;
 impl Peer {
     async fn exchange<T, E>(
         &mut self,
-        request: &PeerRequest,
+        request: PeerRequest,
         raw: &[&[u8]],
         option: &RPCOption,
     ) -> Result<T, PeerError<E>>
@@ -215,6 +370,7 @@ impl Peer {
         E: std::error::Error + DeserializeOwned,
     {
         let unreachable = |error: &ClientError| RPCError::Unreachable(Unreachable::new(error));
+        let target = u64::try_from(self.target.get()).unwrap_or_default();
         // Taken out for the time of the call: the engine drops a call that takes too long, and with it a connection on
         // which the answer may still arrive.
         let mut connection = match self.connection.take() {
@@ -230,8 +386,13 @@ impl Peer {
                 }
             },
         };
+        let message = PeerMessage {
+            from: Member::clone(&self.own),
+            to: Some((self.target.get(), self.node.directory_id.clone())),
+            request,
+        };
         let envelope = EnvelopeRequest {
-            request_data: encode(request, raw),
+            request_data: encode(&message, raw),
             ..Default::default()
         };
         let response = connection
@@ -239,26 +400,30 @@ impl Peer {
             .await
             .map_err(|error| unreachable(&error))?;
         self.connection = Some(connection);
-        if self.unreachable {
-            self.unreachable = false;
-            info!(target: LOGGER, "node {} answers again", self.target);
-        }
         let refused = |text: String| {
             let error = io::Error::other(text);
             RPCError::Network(NetworkError::new(&error))
         };
         if response.error_code != 0 {
             let code = ErrorCode::from(response.error_code);
-            return Err(refused(format!(
-                "node {} answers {}",
-                self.target,
-                code.name()
-            )));
+            let why =
+                String::from_utf8_lossy(response.response_data.as_deref().unwrap_or_default())
+                    .into_owned();
+            let text = format!("node {} answers {}: {why}", self.target, code.name());
+            if !self.unreachable {
+                self.unreachable = true;
+                warn!(target: LOGGER, "{text}");
+            }
+            return Err(refused(text));
+        }
+        if self.unreachable {
+            self.unreachable = false;
+            info!(target: LOGGER, "node {} answers again", self.target);
         }
         let data = response.response_data.unwrap_or_default();
         let answer: Result<T, RaftError<RaftNodeId, E>> =
             serde_json::from_slice(&data).map_err(|error| refused(error.to_string()))?;
-        answer.map_err(|error| RPCError::RemoteError(RemoteError::new(self.target, error)))
+        answer.map_err(|error| RPCError::RemoteError(RemoteError::new(target, error)))
     }
 
     async fn connect<E: std::error::Error>(
@@ -272,7 +437,7 @@ impl Peer {
         };
         let ttl_ms = u64::try_from(option.hard_ttl().as_millis()).unwrap_or(u64::MAX);
         let config = ClientConfig {
-            client_id: self.client_id.clone(),
+            client_id: format!("quorum-{}", self.own.node_id),
             connect_timeout_ms: CONNECT_TIMEOUT_MS,
             request_timeout_ms: ttl_ms.max(CONNECT_TIMEOUT_MS),
             ..ClientConfig::default()
@@ -304,7 +469,7 @@ impl RaftNetwork<QuorumTypes> for Peer {
             .iter()
             .map(|entry| &entry.batch[..])
             .collect();
-        self.exchange(&header, &raw, &option).await
+        self.exchange(header, &raw, &option).await
     }
 
     async fn install_snapshot(
@@ -321,7 +486,7 @@ impl RaftNetwork<QuorumTypes> for Peer {
             offset: request.offset,
             done: request.done,
         };
-        self.exchange(&header, &[&request.data], &option).await
+        self.exchange(header, &[&request.data], &option).await
     }
 
     async fn vote(
@@ -330,7 +495,7 @@ impl RaftNetwork<QuorumTypes> for Peer {
         option: RPCOption,
     ) -> Result<VoteResponse<RaftNodeId>, RPCError<RaftNodeId, VoterNode, RaftError<RaftNodeId>>>
     {
-        self.exchange(&PeerRequest::Vote(request), &[], &option)
+        self.exchange(PeerRequest::Vote(request), &[], &option)
             .await
     }
 

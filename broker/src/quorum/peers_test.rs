@@ -60,6 +60,8 @@ async fn start(
     let node = QuorumNode::open(
         QuorumSettings {
             node_id,
+            cluster_id: "c".into(),
+            directory_id: String::new(),
             dir: dir.join("__cluster_metadata-0"),
             initial_voters: voters.clone(),
             election_timeout_ms: 1000,
@@ -76,7 +78,14 @@ async fn start(
         },
         Arc::new(RealVfs),
         Arc::clone(clock),
-        Peers::new(node_id),
+        Peers::new(
+            super::Member {
+                cluster_id: "c".into(),
+                node_id: id,
+                directory_id: String::new(),
+            },
+            voters.clone(),
+        ),
         Box::new(move |reason| panic!("member {id} died: {reason}")),
     )
     .await

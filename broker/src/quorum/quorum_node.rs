@@ -5,8 +5,9 @@
 
 use super::entry_codec::encode_records;
 use super::log_store::{LogStore, SharedState};
+use super::membership::{VoterChange, VoterChangeError};
 use super::metadata_log::{MetadataLog, MetadataLogError};
-use super::peers::{self, PeerMessageError};
+use super::peers::{self, Member, PeerMessageError};
 use super::state_machine::{CommittedState, StateMachine};
 use super::types::{AppliedBatch, ProposedBatch, QuorumTypes, RaftNodeId, VoterNode, term};
 use super::vote_file::VoteFile;
@@ -26,20 +27,25 @@ use kavka_storage::{LogConfig, ReadError, StorageError};
 use openraft::Raft;
 use openraft::error::{ClientWriteError, Fatal, RaftError};
 use openraft::network::RaftNetworkFactory;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tracing::error;
+use tracing::{error, warn};
 
 /// What the quorum acts on; each field is Kafka's key of that name, or follows from several.
 #[derive(Clone, Debug)]
 pub struct QuorumSettings {
     pub node_id: NodeId,
+    pub cluster_id: String,
+    /// Of the directory that holds the metadata log, in its text form; empty where it is not known.
+    pub directory_id: String,
     /// `<metadata.log.dir or first log.dir>/__cluster_metadata-0`.
     pub dir: PathBuf,
-    /// The first members of a new quorum, from `controller.quorum.voters`, `server.N` lines, or this node alone.
+    /// The first members of a new quorum, from `controller.quorum.voters`, `server.N` lines, or this node alone. Empty:
+    /// this node waits until the members of a quorum add it.
     pub initial_voters: BTreeMap<NodeId, VoterNode>,
     /// `controller.quorum.election.timeout.ms`.
     pub election_timeout_ms: u64,
@@ -72,15 +78,30 @@ pub enum QuorumOpenError {
     Engine(String),
 }
 
+impl QuorumSettings {
+    /// Who this node is to the other members.
+    pub fn member(&self) -> Member {
+        Member {
+            cluster_id: self.cluster_id.clone(),
+            node_id: self.node_id.get(),
+            directory_id: self.directory_id.clone(),
+        }
+    }
+}
+
 /// A running member of the quorum.
 pub struct QuorumNode {
-    pub(super) settings: QuorumSettings,
+    pub settings: QuorumSettings,
     vfs: Arc<dyn Vfs>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) log: Arc<MetadataLog>,
     pub(super) state: Arc<CommittedState>,
     /// Held while something is proposed, so that nothing comes between looking at the log's end and proposing.
-    proposing: Arc<tokio::sync::Mutex<()>>,
+    pub(super) proposing: Arc<tokio::sync::Mutex<()>>,
+    /// Held while the voters change: one change at a time.
+    pub(super) changing: Arc<tokio::sync::Mutex<()>>,
+    /// The last refusal of another member's message that was logged.
+    refused: Arc<Mutex<String>>,
     /// The engine; the other members' messages go to it.
     pub(super) raft: Raft<QuorumTypes>,
     pub(super) leader: watch::Receiver<QuorumLeader>,
@@ -168,6 +189,8 @@ impl QuorumNode {
             log,
             state,
             proposing: Arc::default(),
+            changing: Arc::default(),
+            refused: Arc::default(),
             raft,
             leader,
         });
@@ -342,12 +365,42 @@ impl MetadataQuorum for QuorumNode {
     }
 
     fn voters(&self) -> BTreeMap<NodeId, VoterNode> {
-        status::voters(&self.raft)
+        let mut voters = status::voters(&self.raft);
+        for (id, node) in &mut voters {
+            // The configuration knows where a member is now; the log, where it was once.
+            if let Some(configured) = self.settings.initial_voters.get(id) {
+                node.endpoints.clone_from(&configured.endpoints);
+            }
+        }
+        voters
+    }
+
+    fn change_voters(
+        &self,
+        change: VoterChange,
+        timeout: Duration,
+    ) -> BoxFuture<'static, Result<(), VoterChangeError>> {
+        self.change(change, timeout).boxed()
     }
 
     fn peer_message(&self, data: Bytes) -> BoxFuture<'static, Result<Bytes, PeerMessageError>> {
         let raft = self.raft.clone();
-        async move { peers::answer(&raft, data).await }.boxed()
+        let own = self.settings.member();
+        let refused = Arc::clone(&self.refused);
+        async move {
+            let answer = peers::answer(&raft, &own, data).await;
+            if let Err(error) = &answer {
+                // The same comes with every heartbeat.
+                let text = error.to_string();
+                let mut refused = refused.lock();
+                if *refused != text {
+                    warn!(target: "org.apache.kafka.raft.KafkaRaftClient", "a message of the quorum is refused: {text}");
+                    *refused = text;
+                }
+            }
+            answer
+        }
+        .boxed()
     }
 
     fn shutdown(&self) -> BoxFuture<'static, ()> {

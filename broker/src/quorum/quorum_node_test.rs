@@ -14,6 +14,8 @@ use std::sync::Arc;
 fn settings(dir: &Path) -> QuorumSettings {
     QuorumSettings {
         node_id: NodeId(1),
+        cluster_id: "c".into(),
+        directory_id: String::new(),
         dir: dir.join("__cluster_metadata-0"),
         initial_voters: BTreeMap::from([(
             NodeId(1),

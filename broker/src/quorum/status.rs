@@ -7,7 +7,7 @@ use super::entry_codec::wire_id;
 use super::quorum_node::QuorumNode;
 use super::types::{QuorumTypes, VoterNode};
 use super::{QuorumStatus, ReplicaStatus};
-use kavka_common::NodeId;
+use kavka_common::{NodeId, Uuid};
 use openraft::Raft;
 use std::collections::BTreeMap;
 
@@ -39,8 +39,14 @@ pub(super) fn of(node: &QuorumNode) -> QuorumStatus {
                 matched.unwrap_or(-1)
             };
             let seen_ms = if me || matched.is_some() { now_ms } else { -1 };
+            let directory_id = metrics
+                .membership_config
+                .membership()
+                .get_node(&id)
+                .and_then(|node| node.directory_id.parse().ok());
             ReplicaStatus {
                 replica_id: NodeId(wire_id(id)),
+                directory_id: directory_id.unwrap_or(Uuid::ZERO),
                 log_end_offset,
                 last_fetch_ms: seen_ms,
                 last_caught_up_ms: seen_ms,

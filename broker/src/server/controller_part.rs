@@ -6,12 +6,15 @@
 use crate::api::api_versions::{ApiVersionsAnswer, Features};
 use crate::api::dispatch::ApiTable;
 use crate::api::table;
-use crate::controller::{ControllerHandle, ShellSettings, bootstrap_records};
+use crate::controller::{
+    ControllerChannel, ControllerHandle, ShellSettings, bootstrap_records, update_voter,
+};
+use crate::machine;
 use crate::metadata::MetadataCache;
 use crate::network::ListenerKind;
 use crate::quorum::observers::Observers;
 use crate::quorum::quorum_node::OnFatal;
-use crate::quorum::{MetadataQuorum, Peers, QuorumNode, QuorumSettings, VoterNode};
+use crate::quorum::{MetadataQuorum, Peers, QuorumNode, QuorumSettings, VoterEndpoint, VoterNode};
 use crate::start_error::StartError;
 use kavka_common::topic::CLUSTER_METADATA_TOPIC;
 use kavka_common::{Clock, NodeId, Uuid};
@@ -52,6 +55,8 @@ pub struct ControllerRole<'a> {
     pub directory_id: Option<Uuid>,
     /// Of the first controller listener, where the configuration leaves it to the system.
     pub bound_port: u16,
+    /// The quorum has other members, which add this one: it begins without any.
+    pub joins: bool,
 }
 
 impl ControllerPart {
@@ -65,11 +70,12 @@ impl ControllerPart {
         let bootstrap = bootstrap_records(&*vfs, Path::new(role.config.metadata_log_dir()))
             .map_err(|e| StartError::thrown("java.io.IOException", e.to_string()))?;
         let voters = settings.initial_voters.keys().copied().collect();
+        let peers = Peers::new(settings.member(), settings.initial_voters.clone());
         let quorum = QuorumNode::open(
             settings,
             vfs,
             Arc::clone(&clock),
-            Peers::new(role.node_id),
+            peers,
             on_fatal("the metadata quorum has died"),
         )
         .await
@@ -125,6 +131,40 @@ impl ControllerPart {
         })
     }
 
+    /// Tells the quorum where this voter listens now. `ports`: of the controller listeners, in their order.
+    pub fn keep_listeners_known(
+        &self,
+        config: &BrokerConfig,
+        channel: &Arc<ControllerChannel>,
+        ports: &[u16],
+    ) {
+        let own = self.quorum.settings.member();
+        let voters = self.quorum.voters();
+        let known = voters.get(&NodeId(own.node_id));
+        let listeners = config
+            .controller_listeners()
+            .zip(ports)
+            .map(|(listener, port)| {
+                let known = known.and_then(|node| {
+                    let mut endpoints = node.endpoints.iter();
+                    endpoints.find(|endpoint| endpoint.name == listener.name)
+                });
+                let host = match known {
+                    Some(known) if listener.is_wildcard() => known.host.clone(),
+                    _ if listener.is_wildcard() => machine::host_name(),
+                    _ => listener.host.clone(),
+                };
+                VoterEndpoint {
+                    name: listener.name.clone(),
+                    host,
+                    port: *port,
+                }
+            })
+            .collect();
+        let quorum = Arc::clone(&self.quorum) as Arc<dyn MetadataQuorum>;
+        tokio::spawn(update_voter(Arc::clone(channel), quorum, own, listeners));
+    }
+
     pub async fn stop(self) {
         drop(self.handle);
         self.quorum.shutdown().await;
@@ -135,9 +175,10 @@ fn quorum_settings(role: &ControllerRole<'_>) -> QuorumSettings {
     let ControllerRole {
         config,
         node_id,
+        cluster_id,
         directory_id,
         bound_port,
-        ..
+        joins,
     } = *role;
     // The members of a larger quorum write the same first entry; none knows the directories of the others.
     let alone = config.quorum_voters().len() <= 1;
@@ -160,7 +201,7 @@ fn quorum_settings(role: &ControllerRole<'_>) -> QuorumSettings {
             (NodeId(voter.id), node)
         })
         .collect();
-    if initial_voters.is_empty() {
+    if initial_voters.is_empty() && !joins {
         let listener = config
             .controller_listeners()
             .find(|listener| listener.name == listener_name);
@@ -177,6 +218,8 @@ fn quorum_settings(role: &ControllerRole<'_>) -> QuorumSettings {
     let bytes = |value: i64| u32::try_from(value).unwrap_or(u32::MAX);
     QuorumSettings {
         node_id,
+        cluster_id: cluster_id.to_string(),
+        directory_id: directory_id.map(|id| id.to_string()).unwrap_or_default(),
         dir: Path::new(config.metadata_log_dir()).join(format!("{CLUSTER_METADATA_TOPIC}-0")),
         initial_voters,
         election_timeout_ms: config.unsigned("controller.quorum.election.timeout.ms"),

@@ -5,6 +5,8 @@
 
 use crate::controller::{RemoteController, SeedOrigin, Seeds};
 use crate::identity::{self, OpenDirs};
+use crate::metadata::Observer;
+use crate::server::fellows::is_own;
 use crate::start_error::StartError;
 use kavka_client::{BrokerAddress, ClientConfig, ClientError, Connection};
 use kavka_common::NodeId;
@@ -21,8 +23,13 @@ const ENDPOINT_TYPE_CONTROLLER: i8 = 2;
 const LOGGER: &str = "kafka.server.KafkaRaftServer";
 const RETRY: Duration = Duration::from_millis(100);
 
-/// The controllers that the configuration names, when they are not all on this node.
-pub fn controller(config: &BrokerConfig, node_id: NodeId) -> Option<Arc<RemoteController>> {
+/// The controllers that the configuration names, when they are not all on this node. `own_ports`: of this node's
+/// controller listeners.
+pub fn controller(
+    config: &BrokerConfig,
+    node_id: NodeId,
+    own_ports: &[u16],
+) -> Option<Arc<RemoteController>> {
     let address = |at: &HostPort| BrokerAddress::new(at.host.clone(), at.port);
     let seeds = if let Some(zookeeper) = config.zookeeper_connect() {
         Seeds {
@@ -39,17 +46,17 @@ pub fn controller(config: &BrokerConfig, node_id: NodeId) -> Option<Arc<RemoteCo
                 .collect(),
             origin: SeedOrigin::QuorumVoters,
         }
-    } else if !config.mode().has_controller() {
+    } else {
+        // A quorum may have grown from this very node: whoever is asked tells where the leader is.
         Seeds {
             addresses: config
                 .quorum_bootstrap_servers()
                 .iter()
+                .filter(|server| !is_own(server, config, own_ports))
                 .map(address)
                 .collect(),
             origin: SeedOrigin::QuorumBootstrapServers,
         }
-    } else {
-        return None;
     };
     if seeds.addresses.is_empty() {
         return None;
@@ -142,6 +149,29 @@ async fn ask(seed: &BrokerAddress) -> Result<String, String> {
         ErrorCode::None => Ok(response.cluster_id.to_string()),
         error => Err(error.name().to_owned()),
     }
+}
+
+/// The next id that no broker has, from `first` on: what ZooKeeper's sequence gave to brokers without an id.
+pub async fn free_broker_id(
+    controller: &Arc<RemoteController>,
+    cluster_id: &str,
+    first: NodeId,
+    patience: Duration,
+) -> Result<NodeId, StartError> {
+    let mut observer = Observer::new(NodeId::NONE, cluster_id.to_owned(), Arc::clone(controller));
+    let Some(image) = observer.catch_up(patience).await else {
+        return Err(StartError::thrown(
+            "org.apache.kafka.common.errors.TimeoutException",
+            format!(
+                "broker.id is to be generated, and no controller at {} tells within {patience:?} which ids are taken",
+                controller.seeds()
+            ),
+        )
+        .with_remedy("Set broker.id to a number that no other broker has, or see whether the controllers run"));
+    };
+    let taken = image.cluster.brokers.keys().map(|id| id.get());
+    let highest = taken.filter(|id| *id >= first.get()).max();
+    Ok(highest.map_or(first, |id| NodeId(id.saturating_add(1))))
 }
 
 /// Whether the directories and the controllers speak of the same cluster.

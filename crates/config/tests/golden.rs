@@ -168,6 +168,10 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "broker.id=0|zookeeper.connect",
         "a file of the ZooKeeper age is one of our three vintages",
     ),
+    (
+        "|zookeeper.connect=localhost:2181",
+        "a file of two vintages contradicts itself",
+    ),
 ];
 
 fn listeners<'a>(all: impl Iterator<Item = &'a Listener>) -> String {

@@ -114,6 +114,17 @@ fn a_broker_without_an_id_gets_the_first_one_zookeeper_gave() {
         assert!(config.node_id_is_generated());
         assert_eq!(config.node_id().get(), 1001);
     }
+    let config = node("zookeeper.connect=a\nreserved.broker.max.id=50").expect("a broker");
+    assert_eq!(config.node_id().get(), 51);
+    assert!(config.warnings().is_empty());
+    let config =
+        node("zookeeper.connect=a\nbroker.id=3\nreserved.broker.max.id=50").expect("a broker");
+    assert_eq!(config.node_id().get(), 3);
+    assert!(config.warnings()[0].contains("broker.id is set"));
+    let (message, _) = refusal("zookeeper.connect=a\nbroker.id.generation.enable=false");
+    assert!(message.contains("broker.id is not set"), "{message}");
+    let (message, _) = refusal("zookeeper.connect=a\nreserved.broker.max.id=-7");
+    assert!(message.contains("reserved.broker.max.id"), "{message}");
 }
 
 #[test]
@@ -144,15 +155,20 @@ fn contradictions_name_key_value_and_remedy() {
 }
 
 #[test]
-fn roles_win_over_a_left_over_zookeeper_connect() {
-    let config = node(
-        "process.roles=broker,controller\nnode.id=1\nzookeeper.connect=localhost:2181\ncontroller.listener.names=C\n\
-         listeners=PLAINTEXT://0.0.0.0:9092,C://:9093\ncontroller.quorum.voters=1@localhost:9093",
-    )
-    .expect("a node");
+fn one_file_is_of_one_vintage() {
+    let file = "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=C\n\
+         listeners=PLAINTEXT://0.0.0.0:9092,C://:9093\ncontroller.quorum.voters=1@localhost:9093";
+    let (message, remedy) = refusal(&format!("{file}\nzookeeper.connect=localhost:2181"));
+    for words in [
+        "zookeeper.connect=localhost:2181",
+        "process.roles=broker,controller",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert!(remedy.contains("remove zookeeper.connect"), "{remedy}");
+    let config = node(file).expect("a node");
     assert_eq!(config.mode(), ServerMode::Combined);
     assert!(config.zookeeper_connect().is_none());
-    assert!(config.warnings()[0].contains("zookeeper.connect=localhost:2181 is ignored"));
     // Nobody is told a wildcard.
     assert_eq!(config.advertised_listeners()[0].host, "");
     assert_eq!(config.broker_listeners().count(), 1);

@@ -19,6 +19,7 @@ const OLD_ADDRESS: &str = "read as listeners or advertised.listeners, which repl
 const NO_ZOOKEEPER: &str = "has no effect: there is no ZooKeeper session behind zookeeper.connect";
 const ANY_VERSION: &str = "has no effect: every protocol and message version is served at once";
 const ALWAYS_STATIC: &str = "has no effect here";
+const FOR_GENERATED_IDS: &str = "has no effect: broker.id is set";
 
 /// Sorted by name.
 pub const RETIRED: &[Retired] = &[
@@ -32,7 +33,7 @@ pub const RETIRED: &[Retired] = &[
     },
     Retired {
         name: "broker.id.generation.enable",
-        note: ALWAYS_STATIC,
+        note: FOR_GENERATED_IDS,
     },
     Retired {
         name: "control.plane.listener.name",
@@ -120,12 +121,28 @@ pub const RETIRED: &[Retired] = &[
     },
     Retired {
         name: "reserved.broker.max.id",
-        note: ALWAYS_STATIC,
+        note: FOR_GENERATED_IDS,
     },
 ];
 
-/// The id ZooKeeper gave to the first broker that had none: one more than reserved.broker.max.id.
-const FIRST_GENERATED_ID: i32 = 1001;
+/// `reserved.broker.max.id` where it is not set.
+const RESERVED_BROKER_MAX_ID: i32 = 1000;
+
+/// The id of the first broker that has none: one more than those that are reserved for brokers with an id.
+fn first_generated_id(properties: &Properties) -> Result<i32, ConfigError> {
+    let key = "reserved.broker.max.id";
+    let Some(text) = set_and_not_blank(properties, key) else {
+        return Ok(RESERVED_BROKER_MAX_ID + 1);
+    };
+    text.parse::<i32>()
+        .ok()
+        .filter(|id| (0..i32::MAX).contains(id))
+        .map(|id| id + 1)
+        .ok_or_else(|| {
+            ConfigError::invalid(key, text, "Not a number from 0 to 2147483646")
+                .with_remedy("ids from the next one on are given to brokers without broker.id")
+        })
+}
 
 const QUORUM_KEYS: [&str; 2] = [
     "controller.quorum.voters",
@@ -174,15 +191,25 @@ pub(super) fn read(properties: &Properties) -> Result<Given, ConfigError> {
         ));
     }
     let zookeeper_connect = set_and_not_blank(properties, "zookeeper.connect");
-    match (properties.contains_key("process.roles"), zookeeper_connect) {
-        (true, Some(connect)) => found.warnings.push(format!(
-            "zookeeper.connect={connect} is ignored because process.roles is set; remove one of them"
-        )),
-        (true, None) | (false, None) => {}
-        (false, Some(connect)) => read_zookeeper_era(&mut found, connect)?,
+    match (properties.get("process.roles"), zookeeper_connect) {
+        (Some(roles), Some(connect)) => {
+            return Err(ConfigError::new(format!(
+                "zookeeper.connect={connect} contradicts process.roles={roles}: the first joins the quorum node at that \
+                 port, the second is for controller.quorum.voters or controller.quorum.bootstrap.servers"
+            ))
+            .with_remedy(
+                "remove zookeeper.connect, or remove process.roles, controller.quorum.* and controller.listener.names",
+            ));
+        }
+        (_, None) => {}
+        (None, Some(connect)) => read_zookeeper_era(&mut found, connect)?,
     }
     for (key, value) in properties.iter() {
-        if let Some(retired) = RETIRED.iter().find(|retired| retired.name == key) {
+        let retired = RETIRED.iter().find(|retired| retired.name == key);
+        if let Some(retired) = retired {
+            if found.node_id_is_generated && retired.note == FOR_GENERATED_IDS {
+                continue;
+            }
             found
                 .warnings
                 .push(format!("{key}={value} {}", retired.note));
@@ -233,13 +260,18 @@ fn read_zookeeper_era(found: &mut Given, connect: &str) -> Result<(), ConfigErro
     let id = set_and_not_blank(&found.properties, "broker.id")
         .or_else(|| set_and_not_blank(&found.properties, "node.id"));
     if id.is_none_or(|id| id == "-1") {
+        if set_and_not_blank(&found.properties, "broker.id.generation.enable")
+            .is_some_and(|enabled| enabled.eq_ignore_ascii_case("false"))
+        {
+            return Err(ConfigError::new(
+                "broker.id is not set, and broker.id.generation.enable=false",
+            )
+            .with_remedy("set broker.id to a number that no other broker of the cluster has"));
+        }
+        let first = first_generated_id(&found.properties)?;
         found.node_id_is_generated = true;
-        found
-            .properties
-            .set("broker.id", FIRST_GENERATED_ID.to_string());
-        found
-            .properties
-            .set("node.id", FIRST_GENERATED_ID.to_string());
+        found.properties.set("broker.id", first.to_string());
+        found.properties.set("node.id", first.to_string());
     }
     for (new, host, port) in [
         ("listeners", "host.name", "port"),
