@@ -132,6 +132,11 @@ impl Session {
             Some(place) => {
                 if let Some(cached) = self.order.get_mut(place) {
                     cached.partition = partition;
+                    // A follower that names a partition again may have passed over what it was told last, because its
+                    // log or its leader's epoch had changed meanwhile: the high watermark is news to it once more.
+                    if self.privileged {
+                        cached.high_watermark = -1;
+                    }
                 }
             }
             None => self.insert(Cached {

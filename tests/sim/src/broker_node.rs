@@ -115,7 +115,7 @@ impl BrokerNode {
     pub fn new(id: Address) -> BrokerNode {
         BrokerNode {
             id,
-            disk: SimVfs::new(),
+            disk: SimVfs::untraced(),
             life: None,
         }
     }

@@ -57,7 +57,8 @@ struct State {
     fail_at: Option<(u64, Fault)>,
     crashed: bool,
     capacity_bytes: usize,
-    trace: Vec<String>,
+    /// `None`: nobody wants to read it.
+    trace: Option<Vec<String>>,
 }
 
 /// A simulated disk; clones are the same disk.
@@ -104,9 +105,16 @@ impl SimVfs {
                 fail_at: None,
                 crashed: false,
                 capacity_bytes: usize::MAX,
-                trace: Vec::new(),
+                trace: Some(Vec::new()),
             })),
         }
+    }
+
+    /// One that keeps no trace: for tests whose runs are long and many.
+    pub fn untraced() -> Self {
+        let disk = SimVfs::new();
+        disk.state.lock().trace = None;
+        disk
     }
 
     /// Mutating steps so far: writes, truncations, fsyncs, renames, removals, creations.
@@ -145,7 +153,7 @@ impl SimVfs {
 
     /// The mutating steps, for a failed test's message.
     pub fn trace(&self) -> Vec<String> {
-        self.state.lock().trace.clone()
+        self.state.lock().trace.clone().unwrap_or_default()
     }
 
     /// The disk as the next process finds it.
@@ -201,7 +209,9 @@ impl SimVfs {
         state.fail_at = None;
         state.crashed = false;
         state.capacity_bytes = usize::MAX;
-        state.trace.clear();
+        if let Some(trace) = &mut state.trace {
+            trace.clear();
+        }
         SimVfs {
             state: Arc::new(Mutex::new(state)),
         }
@@ -276,7 +286,9 @@ impl State {
         }
         let step = self.steps;
         self.steps += 1;
-        self.trace.push(what());
+        if let Some(trace) = &mut self.trace {
+            trace.push(what());
+        }
         if self.crash_at == Some(step) {
             self.crashed = true;
             return Ok(Step::Last);
@@ -356,7 +368,11 @@ impl File for SimFile {
         let room = {
             let grows =
                 (position + bytes.len()).saturating_sub(state.inodes[self.inode].content.len());
-            let left = state.capacity_bytes.saturating_sub(state.used_bytes());
+            // what is used takes a walk over all files, which only a limit is worth
+            let left = match state.capacity_bytes {
+                usize::MAX => usize::MAX,
+                capacity_bytes => capacity_bytes.saturating_sub(state.used_bytes()),
+            };
             bytes.len() - grows.saturating_sub(left).min(bytes.len())
         };
         let (done, error) = match step {
