@@ -5,6 +5,7 @@
 
 mod crash;
 mod disk;
+mod failover_times;
 mod kills;
 mod partition;
 mod pause;

@@ -12,6 +12,7 @@ pub use judge::{Anomaly, Judgement, judge};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A place in the one order of everything that the test's process did.
 pub type Moment = u64;
@@ -65,6 +66,10 @@ pub struct Recorder {
     clock: AtomicU64,
     next_value: AtomicU64,
     acknowledged: AtomicU64,
+    /// When the newest acknowledged send began.
+    newest: AtomicU64,
+    /// When records were acknowledged, for those who measure.
+    times: Mutex<Vec<Instant>>,
     history: Mutex<History>,
 }
 
@@ -81,6 +86,21 @@ impl Recorder {
     /// How many sends were acknowledged so far.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Whether a send that began after `moment` is acknowledged.
+    pub fn acknowledged_since(&self, moment: Moment) -> bool {
+        self.newest.load(Ordering::SeqCst) > moment
+    }
+
+    /// The longest time between two acknowledgements from `since` on.
+    pub fn longest_pause(&self, since: Instant) -> Duration {
+        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = times
+            .partition_point(|time| *time < since)
+            .saturating_sub(1);
+        let pauses = times[first..].windows(2).map(|pair| pair[1] - pair[0]);
+        pauses.max().unwrap_or_default()
     }
 
     fn with(&self, change: impl FnOnce(&mut History)) {
@@ -101,6 +121,9 @@ impl Recorder {
         });
         if matches!(outcome, Outcome::Ok { .. }) {
             self.acknowledged.fetch_add(1, Ordering::SeqCst);
+            self.newest.fetch_max(invoked, Ordering::SeqCst);
+            let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+            times.push(Instant::now());
         }
     }
 

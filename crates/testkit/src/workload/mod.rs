@@ -14,7 +14,7 @@ use kavka_client::BrokerAddress;
 use producer::Producer;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -115,6 +115,25 @@ impl Workload {
     /// How many records were acknowledged so far.
     pub fn acknowledged(&self) -> u64 {
         self.shared.recorder.acknowledged()
+    }
+
+    /// The longest time between two acknowledgements since then, the next one included.
+    #[track_caller]
+    pub fn longest_pause_since(&self, since: Instant) -> Duration {
+        self.time_to_acknowledge();
+        self.shared.recorder.longest_pause(since)
+    }
+
+    /// How long it takes, from now on, until a record is acknowledged whose sending begins later than now.
+    #[track_caller]
+    pub fn time_to_acknowledge(&self) -> Duration {
+        let (began, moment) = (Instant::now(), self.shared.recorder.now());
+        eventually("a record is acknowledged", || {
+            match self.shared.recorder.acknowledged_since(moment) {
+                true => Ok(began.elapsed()),
+                false => Err(self.trouble()),
+            }
+        })
     }
 
     /// Why the last try of a send or fetch did not succeed.
