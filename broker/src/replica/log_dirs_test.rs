@@ -3,6 +3,8 @@
 //! Each broker has folders of its own; the clock stands still.
 //! Kafka: LogManagerTest, ReplicaManagerTest; KIP-112, KIP-858, KAFKA-16234.
 
+#![allow(clippy::disallowed_methods)] // folders that come and go under the broker
+
 use super::replica_test::{Broker, batch, dir_id, topic, topic_id};
 use super::*;
 use kavka_common::Uuid;

@@ -463,6 +463,10 @@ impl Controller {
 #[cfg(test)]
 #[path = "brokers_test.rs"]
 mod brokers_test;
+
+#[cfg(test)]
+#[path = "directories_test.rs"]
+mod directories_test;
 #[cfg(test)]
 #[path = "invariants_test.rs"]
 mod invariants_test;

@@ -103,6 +103,22 @@ impl TestCluster {
         incarnation: u8,
         previous_broker_epoch: i64,
     ) -> ErrorCode {
+        let directory = Uuid::from_bytes([u8::try_from(broker_id).unwrap() + 200; 16]);
+        self.register_on(
+            broker_id,
+            incarnation,
+            previous_broker_epoch,
+            vec![directory],
+        )
+    }
+
+    pub fn register_on(
+        &mut self,
+        broker_id: i32,
+        incarnation: u8,
+        previous_broker_epoch: i64,
+        log_dirs: Vec<Uuid>,
+    ) -> ErrorCode {
         let features = kavka_metadata::features::supported_features()
             .into_iter()
             .map(|(name, range)| broker_registration_request::Feature {
@@ -123,9 +139,7 @@ impl TestCluster {
                 ..Default::default()
             }],
             features,
-            log_dirs: vec![Uuid::from_bytes(
-                [u8::try_from(broker_id).unwrap() + 200; 16],
-            )],
+            log_dirs,
             previous_broker_epoch,
             ..Default::default()
         };
