@@ -58,14 +58,17 @@ fn segments(folder: &Path) -> BTreeMap<i64, u64> {
     segments.collect()
 }
 
-fn figure(report: &str, name: &str) -> u64 {
-    let after = report.split(&format!("{name}: ")).nth(1);
-    let digits: String = after
-        .unwrap_or_else(|| panic!("no {name} in {report}"))
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
-    digits.parse().expect("a number")
+/// The number before `words`, as in `1 segments and 812 bytes checked`.
+fn figure(report: &str, words: &str) -> u64 {
+    let before = report
+        .split(words)
+        .next()
+        .filter(|_| report.contains(words));
+    let before = before.unwrap_or_else(|| panic!("no {words} in {report}"));
+    let number = before.split_whitespace().next_back();
+    number
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_else(|| panic!("no number in {report}"))
 }
 
 /// What may be read on the next start, for each partition: the segment of its recovery point and what is behind it.
@@ -104,7 +107,7 @@ impl Bounds {
             let Some((behind, all)) = self.0.get(name) else {
                 continue;
             };
-            let checked = figure(report, "bytes_checked");
+            let checked = figure(report, "bytes checked");
             assert!(
                 checked <= *behind,
                 "{name}: {behind} bytes at most, but {line}"

@@ -102,6 +102,10 @@ fn nothing_is_left_unfinished() {
     let mut complaints = Vec::new();
     for source in sources() {
         for (number, line) in source.text.lines().enumerate() {
+            // A measurement that a script runs is no test that somebody switched off.
+            if line.contains(concat!("#[", "ignore = \"scripts/")) {
+                continue;
+            }
             for word in words.iter().filter(|word| line.contains(*word)) {
                 complaints.push(format!("{}:{}: {word}", source.name, number + 1));
             }

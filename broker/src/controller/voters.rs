@@ -91,7 +91,7 @@ fn told(outcome: Result<(), Refusal>) -> Result<(ErrorCode, Option<StrBytes>), C
     let error = match outcome {
         Ok(()) => return Ok((ErrorCode::None, None)),
         Err(Refusal::OtherCluster { asked, ours }) => {
-            let text = format!("The request is for cluster {asked}, and this is cluster {ours}");
+            let text = format!("The given id \"{asked}\" doesn't match the cluster id \"{ours}\"");
             return Ok((ErrorCode::InconsistentClusterId, Some(text.as_str().into())));
         }
         Err(Refusal::Change(error)) => error,
@@ -118,7 +118,17 @@ fn directory(id: Uuid) -> String {
     }
 }
 
+/// A voter is named by its id and its directory's.
+fn check_voter(verb: &str, voter_id: i32, directory_id: Uuid) -> Result<(), Refusal> {
+    if voter_id < 0 || directory_id == Uuid::ZERO {
+        let text = format!("{verb} voter request didn't include a valid voter");
+        return Err(VoterChangeError::Invalid(text).into());
+    }
+    Ok(())
+}
+
 async fn add(quorum: &dyn MetadataQuorum, request: &AddRaftVoterRequest) -> Result<(), Refusal> {
+    check_voter("Add", request.voter_id, request.voter_directory_id)?;
     let endpoints = request
         .listeners
         .iter()
@@ -143,6 +153,7 @@ async fn remove(
     quorum: &dyn MetadataQuorum,
     request: &RemoveRaftVoterRequest,
 ) -> Result<(), Refusal> {
+    check_voter("Remove", request.voter_id, request.voter_directory_id)?;
     let change = VoterChange::Remove {
         node_id: NodeId(request.voter_id),
         directory_id: directory(request.voter_directory_id),

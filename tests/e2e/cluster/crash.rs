@@ -15,8 +15,7 @@ fn the_leader_is_killed_and_comes_back() {
         let leader = ordeal.leader_of(partition);
         let before = ordeal.cluster.describe(TOPIC).expect("a view");
         ordeal.cluster.kill(leader);
-        ordeal.await_leaders_without(leader);
-        let after = ordeal.cluster.describe(TOPIC).expect("a view");
+        let after = ordeal.await_leaders_without(leader);
         for (before, after) in before.iter().zip(&after) {
             assert!(
                 before.isr.contains(&after.leader),

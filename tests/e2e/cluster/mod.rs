@@ -118,18 +118,19 @@ impl<'s> Ordeal<'s> {
         eventually("an active controller", || self.cluster.active_controller())
     }
 
-    /// Waits until a broker other than this one says that this one leads nothing.
+    /// Waits until a broker other than this one says that this one leads nothing, and gives what it said: another may
+    /// not have heard of it yet.
     #[track_caller]
-    pub(crate) fn await_leaders_without(&self, node: i32) {
+    pub(crate) fn await_leaders_without(&self, node: i32) -> Vec<PartitionView> {
         let others = self.cluster.brokers().into_iter().filter(|id| *id != node);
         let others: Vec<i32> = others.collect();
         let words = format!("{}: node {node} leads nothing", self.context);
-        eventually(&words, || {
+        let view = eventually(&words, || {
             let mut why = String::from("nobody to ask");
             for other in &others {
                 match self.cluster.describe_at(*other, TOPIC) {
                     Ok(view) if view.iter().all(|p| p.leader >= 0 && p.leader != node) => {
-                        return Ok(());
+                        return Ok(view);
                     }
                     Ok(view) => why = format!("{view:?}{}", self.cluster.last_words()),
                     Err(error) => why = error,
@@ -138,6 +139,7 @@ impl<'s> Ordeal<'s> {
             Err(why)
         });
         self.tell(&format!("node {node} leads nothing"));
+        view
     }
 
     /// Parts a node from all others, both ways; clients still reach it.

@@ -9,8 +9,9 @@ use kavka_protocol::messages::describe_quorum_request::{PartitionData, TopicData
 use kavka_protocol::messages::describe_topic_partitions_request::{Cursor, TopicRequest};
 use kavka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kavka_protocol::messages::{
-    ApiVersionsRequest, DescribeClusterRequest, DescribeQuorumRequest,
+    AddRaftVoterRequest, ApiVersionsRequest, DescribeClusterRequest, DescribeQuorumRequest,
     DescribeTopicPartitionsRequest, FindCoordinatorRequest, MetadataRequest,
+    RemoveRaftVoterRequest,
 };
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ pub async fn run(duel: &mut Duel) {
     api_versions(duel).await;
     metadata(duel).await;
     cluster(duel).await;
+    voters(duel).await;
     coordinators(duel).await;
 }
 
@@ -200,6 +202,40 @@ async fn cluster(duel: &mut Duel) {
                     }],
                     ..Default::default()
                 }],
+                ..Default::default()
+            })
+        })
+        .await;
+    }
+}
+
+/// Changes of the quorum's members that nobody can carry out.
+async fn voters(duel: &mut Duel) {
+    let elsewhere = || Some("another-cluster".into());
+    for (what, cluster_id, voter_id) in [
+        ("another cluster", elsewhere(), 7),
+        ("a voter without id", None, -1),
+        ("a voter without listeners", None, 7),
+    ] {
+        duel.each_version(what, |_, _| {
+            Some(AddRaftVoterRequest {
+                cluster_id: cluster_id.clone(),
+                timeout_ms: 1_000,
+                voter_id,
+                ..Default::default()
+            })
+        })
+        .await;
+    }
+    for (what, cluster_id, voter_id) in [
+        ("another cluster", elsewhere(), 7),
+        ("no such voter", None, 7),
+        ("a voter without id", None, -1),
+    ] {
+        duel.each_version(what, |_, _| {
+            Some(RemoveRaftVoterRequest {
+                cluster_id: cluster_id.clone(),
+                voter_id,
                 ..Default::default()
             })
         })
