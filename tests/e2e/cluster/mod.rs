@@ -14,7 +14,8 @@ mod wire;
 
 use kavka_testkit::history::History;
 use kavka_testkit::{
-    Cluster, ClusterSpec, Host, Sandbox, Seed, Workload, WorkloadSpec, eventually, expect_identical,
+    Cluster, ClusterSpec, Host, PartitionView, Sandbox, Seed, Workload, WorkloadSpec, eventually,
+    expect_identical,
 };
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
