@@ -57,6 +57,20 @@ struct Excuse {
 
 const EXCUSES: &[Excuse] = &[
     Excuse {
+        api: "AddRaftVoter ",
+        what: "another cluster",
+        path: "/errorMessage",
+        theirs: "\"The given id",
+        reason: "each names the id of its own cluster",
+    },
+    Excuse {
+        api: "RemoveRaftVoter ",
+        what: "another cluster",
+        path: "/errorMessage",
+        theirs: "\"The given id",
+        reason: "each names the id of its own cluster",
+    },
+    Excuse {
         api: "Produce ",
         what: "",
         path: "/errorMessage",
