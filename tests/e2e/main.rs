@@ -17,6 +17,7 @@ mod full_disk;
 mod joining;
 #[cfg(feature = "rdkafka")]
 mod load;
+mod log_dirs;
 #[cfg(feature = "rdkafka")]
 mod output;
 mod quorum;

@@ -429,7 +429,7 @@ impl ReplicaManager {
 
     /// Removes a renamed folder after the delay; readers may still have its files open. A stop before that leaves the
     /// folder to the next start.
-    fn remove_later(self: &Arc<Self>, path: PathBuf, delay_ms: i64) {
+    pub(super) fn remove_later(self: &Arc<Self>, path: PathBuf, delay_ms: i64) {
         let vfs = match self.dirs.dirs.first() {
             Some(dir) => Arc::clone(dir.vfs()),
             None => return,

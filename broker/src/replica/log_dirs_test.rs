@@ -7,8 +7,9 @@
 
 use super::replica_test::{Broker, batch, dir_id, topic, topic_id};
 use super::*;
-use kavka_common::Uuid;
+use kavka_common::{TopicPartition, Uuid};
 use kavka_metadata::MetadataRecord;
+use kavka_storage::names;
 use kavka_storage::vfs::RealVfs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +84,26 @@ async fn a_failed_directory_takes_only_its_partitions_offline() {
     for task in tasks {
         task.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn what_a_stop_left_of_deleted_logs_is_removed_at_the_next_start() {
+    let root = tempfile::tempdir().unwrap();
+    let dirs = two_dirs(root.path());
+    let left = dirs[1].join(names::delete_folder(
+        &TopicPartition::new("t", 0),
+        topic_id(9),
+    ));
+    std::fs::create_dir_all(&left).unwrap();
+    std::fs::write(left.join("00000000000000000000.log"), "x").unwrap();
+    let _broker = start(&dirs).await;
+    let gone = async {
+        while left.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let patience = std::time::Duration::from_secs(30);
+    tokio::time::timeout(patience, gone).await.unwrap();
 }
 
 #[tokio::test]

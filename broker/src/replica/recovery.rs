@@ -35,8 +35,14 @@ pub(super) struct Unclaimed {
 }
 
 impl ReplicaManager {
-    /// Opens all logs. A log that does not open is offline, the others serve.
+    /// Opens all logs. A log that does not open is offline, the others serve. What earlier deletions left is removed
+    /// beside it.
     pub async fn recover(self: &Arc<Self>) {
+        for dir in &self.dirs.dirs {
+            for folder in dir.deleted_folders() {
+                self.remove_later(dir.path().join(folder), 0);
+            }
+        }
         self.check_descriptor_limit(machine::descriptor_limit());
         let mut all = JoinSet::new();
         for at in 0..self.dirs.dirs.len() {

@@ -190,6 +190,11 @@ impl LogDir {
         &self.strays
     }
 
+    /// Folders that earlier deletions left.
+    pub fn deleted_folders(&self) -> &[String] {
+        &self.deletes
+    }
+
     pub fn log_path(&self, topic_partition: &TopicPartition) -> PathBuf {
         self.path.join(names::folder(topic_partition))
     }
