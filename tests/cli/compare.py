@@ -91,7 +91,8 @@ class Block:
         self.used = self.met = False
 
     def general(self):
-        return self.pattern is not None or self.command in (None, '*')
+        # An order that is left to chance may come out as Apache's.
+        return self.pattern is not None or self.order is not None or self.command in (None, '*')
 
     def applies(self, scenario, text, players):
         if self.player and self.player not in players:
