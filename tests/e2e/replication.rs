@@ -2,7 +2,7 @@
 //! Not here: many kills, other faults, clients that judge what they read (the cluster tests).
 //! Kafka: replication_test.py; KIP-101, KIP-497.
 
-use crate::{consume, text};
+use crate::{consume, read_partition, text};
 use kavka_client::{BrokerAddress, ClientConfig, Connection};
 use kavka_common::Uuid;
 use kavka_protocol::Records;
@@ -135,7 +135,7 @@ fn a_killed_leader_is_replaced_and_catches_up() {
     assert!(!after.isr.contains(&before.leader), "{after:?}");
     produce_to_all(&sandbox, &survivor, "my test message 3\n");
     assert_eq!(
-        consume(&sandbox, &survivor, TOPIC, 3),
+        read_partition(&sandbox, &survivor, TOPIC, 3),
         "my test message 1\nmy test message 2\nmy test message 3\n"
     );
 
